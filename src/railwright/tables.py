@@ -35,198 +35,182 @@ Directions = pl.Enum(["host", "down", "up", "peer"])
 Tiers = pl.Enum(["host", "leaf_spine", "spine_core", "border", "service", "peer", "oob", "uplink"])
 Mediums = pl.Enum(["dac", "acc", "aec", "aoc", "mmf", "smf", "cat6", "internal"])
 
-TABLES: Mapping[str, pl.Schema] = {
+_Fields = dict[str, pl.DataType | type[pl.DataType]]
+
+_FIELDS: Mapping[str, _Fields] = {
     # One row per box. `network` is null for a box that stands in several (a server). `rack` is `racks.rack_id`.
-    "devices": pl.Schema(
-        {
-            "device_id": pl.UInt32,
-            "name": pl.String,
-            "role": Roles,
-            "network": Networks,
-            "site": pl.String,
-            "model": pl.String,
-            "plane": pl.UInt16,
-            "rail": pl.UInt16,
-            "pod": pl.UInt32,
-            "rack": pl.UInt32,
-            "ru": pl.UInt16,
-            "power_w": pl.Float64,
-            "asn": pl.UInt32,
-            "loopback": pl.String,
-        }
-    ),
+    "devices": {
+        "device_id": pl.UInt32,
+        "name": pl.String,
+        "role": Roles,
+        "network": Networks,
+        "site": pl.String,
+        "model": pl.String,
+        "plane": pl.UInt16,
+        "rail": pl.UInt16,
+        "pod": pl.UInt32,
+        "rack": pl.UInt32,
+        "ru": pl.UInt16,
+        "power_w": pl.Float64,
+        "asn": pl.UInt32,
+        "loopback": pl.String,
+    },
     # One row per logical port in use. `cage` counts from 1 as on the face plate; `lane_first` counts from 0 in the cage.
-    "ports": pl.Schema(
-        {
-            "port_id": pl.UInt32,
-            "device_id": pl.UInt32,
-            "name": pl.String,
-            "network": Networks,
-            "cage": pl.UInt16,
-            "lane_first": pl.UInt8,
-            "lanes": pl.UInt8,
-            "speed_gbps": pl.Float64,
-            "direction": Directions,
-            "gpu": pl.UInt16,
-            "nic": pl.UInt16,
-        }
-    ),
+    "ports": {
+        "port_id": pl.UInt32,
+        "device_id": pl.UInt32,
+        "name": pl.String,
+        "network": Networks,
+        "cage": pl.UInt16,
+        "lane_first": pl.UInt8,
+        "lanes": pl.UInt8,
+        "speed_gbps": pl.Float64,
+        "direction": Directions,
+        "gpu": pl.UInt16,
+        "nic": pl.UInt16,
+    },
     # One row per cable leg; `a_port` is the lower end (server before leaf, leaf before spine).
-    "links": pl.Schema(
-        {
-            "link_id": pl.UInt32,
-            "a_port": pl.UInt32,
-            "b_port": pl.UInt32,
-            "network": Networks,
-            "tier": Tiers,
-            "plane": pl.UInt16,
-            "rail": pl.UInt16,
-            "speed_gbps": pl.Float64,
-            "cable_id": pl.UInt32,
-        }
-    ),
-    "racks": pl.Schema(
-        {
-            "rack_id": pl.UInt32,
-            "name": pl.String,
-            "site": pl.String,
-            "kind": pl.Enum(["compute", "network", "service"]),
-            "row": pl.UInt16,
-            "position": pl.UInt16,
-            "x_m": pl.Float64,
-            "y_m": pl.Float64,
-            "height_ru": pl.UInt16,
-            "power_limit_w": pl.Float64,
-        }
-    ),
+    "links": {
+        "link_id": pl.UInt32,
+        "a_port": pl.UInt32,
+        "b_port": pl.UInt32,
+        "network": Networks,
+        "tier": Tiers,
+        "plane": pl.UInt16,
+        "rail": pl.UInt16,
+        "speed_gbps": pl.Float64,
+        "cable_id": pl.UInt32,
+    },
+    "racks": {
+        "rack_id": pl.UInt32,
+        "name": pl.String,
+        "site": pl.String,
+        "kind": pl.Enum(["compute", "network", "service"]),
+        "row": pl.UInt16,
+        "position": pl.UInt16,
+        "x_m": pl.Float64,
+        "y_m": pl.Float64,
+        "height_ru": pl.UInt16,
+        "power_limit_w": pl.Float64,
+    },
     # One row per address; `port_id` is null for a loopback. `address` has its prefix length.
-    "addresses": pl.Schema(
-        {
-            "device_id": pl.UInt32,
-            "port_id": pl.UInt32,
-            "network": Networks,
-            "kind": pl.Enum(["loopback", "p2p", "host", "gateway", "management", "vip"]),
-            "vrf": pl.String,
-            "vlan": pl.UInt16,
-            "address": pl.String,
-        }
-    ),
+    "addresses": {
+        "device_id": pl.UInt32,
+        "port_id": pl.UInt32,
+        "network": Networks,
+        "kind": pl.Enum(["loopback", "p2p", "host", "gateway", "management", "vip"]),
+        "vrf": pl.String,
+        "vlan": pl.UInt16,
+        "address": pl.String,
+    },
     # A cable may have several ends per side (breakout): see cable_ends.
-    "cables": pl.Schema(
-        {
-            "cable_id": pl.UInt32,
-            "medium": Mediums,
-            "part": pl.String,
-            "length_m": pl.Float64,
-            "route": pl.String,
-            "loss_db": pl.Float64,
-            "margin_db": pl.Float64,
-            "power_w": pl.Float64,
-            "price_usd": pl.Float64,
-            "label_a": pl.String,
-            "label_b": pl.String,
-            "reason": pl.String,
-        }
-    ),
-    "cable_ends": pl.Schema(
-        {
-            "cable_id": pl.UInt32,
-            "end": pl.Enum(["a", "b"]),
-            "port_id": pl.UInt32,
-            "module_id": pl.UInt32,
-            "host_lanes": pl.UInt16,
-            "media_lanes": pl.UInt16,
-        }
-    ),
-    "modules": pl.Schema(
-        {"module_id": pl.UInt32, "part": pl.String, "device_id": pl.UInt32, "cage": pl.UInt16, "power_w": pl.Float64}
-    ),
+    "cables": {
+        "cable_id": pl.UInt32,
+        "medium": Mediums,
+        "part": pl.String,
+        "length_m": pl.Float64,
+        "route": pl.String,
+        "loss_db": pl.Float64,
+        "margin_db": pl.Float64,
+        "power_w": pl.Float64,
+        "price_usd": pl.Float64,
+        "label_a": pl.String,
+        "label_b": pl.String,
+        "reason": pl.String,
+    },
+    "cable_ends": {
+        "cable_id": pl.UInt32,
+        "end": pl.Enum(["a", "b"]),
+        "port_id": pl.UInt32,
+        "module_id": pl.UInt32,
+        "host_lanes": pl.UInt16,
+        "media_lanes": pl.UInt16,
+    },
+    "modules": {
+        "module_id": pl.UInt32,
+        "part": pl.String,
+        "device_id": pl.UInt32,
+        "cage": pl.UInt16,
+        "power_w": pl.Float64,
+    },
     # One row per kind of thing to buy; `unit_price_usd` is null where unknown, never 0.
-    "bom": pl.Schema(
-        {
-            "section": pl.String,
-            "item": pl.String,
-            "part": pl.String,
-            "network": Networks,
-            "quantity": pl.UInt32,
-            "spares": pl.UInt32,
-            "unit_price_usd": pl.Float64,
-            "price_date": pl.String,
-            "price_source": pl.String,
-            "unit_power_w": pl.Float64,
-            "unverified": pl.Boolean,
-        }
-    ),
+    "bom": {
+        "section": pl.String,
+        "item": pl.String,
+        "part": pl.String,
+        "network": Networks,
+        "quantity": pl.UInt32,
+        "spares": pl.UInt32,
+        "unit_price_usd": pl.Float64,
+        "price_date": pl.String,
+        "price_source": pl.String,
+        "unit_power_w": pl.Float64,
+        "unverified": pl.Boolean,
+    },
     # One row per link end and class.
-    "qos": pl.Schema(
-        {
-            "port_id": pl.UInt32,
-            "class": pl.String,
-            "dscp": pl.List(pl.UInt8),
-            "priority": pl.UInt8,
-            "queue": pl.UInt8,
-            "lossless": pl.Boolean,
-            "scheduler": pl.String,
-            "weight": pl.UInt8,
-            "xoff_bytes": pl.UInt64,
-            "xon_bytes": pl.UInt64,
-            "headroom_bytes": pl.UInt64,
-            "kmin_bytes": pl.UInt64,
-            "kmax_bytes": pl.UInt64,
-            "pmax": pl.Float64,
-            "mtu_bytes": pl.UInt32,
-            "basis": pl.String,
-        }
-    ),
+    "qos": {
+        "port_id": pl.UInt32,
+        "class": pl.String,
+        "dscp": pl.List(pl.UInt8),
+        "priority": pl.UInt8,
+        "queue": pl.UInt8,
+        "lossless": pl.Boolean,
+        "scheduler": pl.String,
+        "weight": pl.UInt8,
+        "xoff_bytes": pl.UInt64,
+        "xon_bytes": pl.UInt64,
+        "headroom_bytes": pl.UInt64,
+        "kmin_bytes": pl.UInt64,
+        "kmax_bytes": pl.UInt64,
+        "pmax": pl.Float64,
+        "mtu_bytes": pl.UInt32,
+        "basis": pl.String,
+    },
     # One row per operation, or per group of `repeat` alike operations in sequence. `src` and `dst` are global endpoint ids.
-    "traffic": pl.Schema(
-        {
-            "op_id": pl.UInt32,
-            "job": pl.String,
-            "class": pl.String,
-            "direction": pl.Enum(["east_west", "north_south", "storage", "management"]),
-            "kind": pl.Enum(["send", "reduce", "compute", "barrier"]),
-            "src": pl.UInt32,
-            "dst": pl.UInt32,
-            "bytes": pl.Float64,
-            "duration_us": pl.Float64,
-            "repeat": pl.UInt32,
-            "after": pl.List(pl.UInt32),
-            "start_us": pl.Float64,
-            "group": pl.UInt32,
-        }
-    ),
-    "flows": pl.Schema(
-        {
-            "op_id": pl.UInt32,
-            "job": pl.String,
-            "class": pl.String,
-            "src": pl.UInt32,
-            "dst": pl.UInt32,
-            "bytes": pl.Float64,
-            "start_us": pl.Float64,
-            "finish_us": pl.Float64,
-            "fct_us": pl.Float64,
-            "ideal_us": pl.Float64,
-            "hops": pl.UInt16,
-            "retransmitted_bytes": pl.Float64,
-        }
-    ),
+    "traffic": {
+        "op_id": pl.UInt32,
+        "job": pl.String,
+        "class": pl.String,
+        "direction": pl.Enum(["east_west", "north_south", "storage", "management"]),
+        "kind": pl.Enum(["send", "reduce", "compute", "barrier"]),
+        "src": pl.UInt32,
+        "dst": pl.UInt32,
+        "bytes": pl.Float64,
+        "duration_us": pl.Float64,
+        "repeat": pl.UInt32,
+        "after": pl.List(pl.UInt32),
+        "start_us": pl.Float64,
+        "group": pl.UInt32,
+    },
+    "flows": {
+        "op_id": pl.UInt32,
+        "job": pl.String,
+        "class": pl.String,
+        "src": pl.UInt32,
+        "dst": pl.UInt32,
+        "bytes": pl.Float64,
+        "start_us": pl.Float64,
+        "finish_us": pl.Float64,
+        "fct_us": pl.Float64,
+        "ideal_us": pl.Float64,
+        "hops": pl.UInt16,
+        "retransmitted_bytes": pl.Float64,
+    },
     # One row per link and direction: `forward` is from a_port to b_port.
-    "links_used": pl.Schema(
-        {
-            "link_id": pl.UInt32,
-            "forward": pl.Boolean,
-            "bytes": pl.Float64,
-            "util": pl.Float64,
-            "queue_max_bytes": pl.Float64,
-            "ecn_marks": pl.UInt64,
-            "pause_us": pl.Float64,
-            "drops": pl.UInt64,
-        }
-    ),
-    "steps": pl.Schema({"job": pl.String, "step": pl.UInt32, "start_us": pl.Float64, "finish_us": pl.Float64}),
+    "links_used": {
+        "link_id": pl.UInt32,
+        "forward": pl.Boolean,
+        "bytes": pl.Float64,
+        "util": pl.Float64,
+        "queue_max_bytes": pl.Float64,
+        "ecn_marks": pl.UInt64,
+        "pause_us": pl.Float64,
+        "drops": pl.UInt64,
+    },
+    "steps": {"job": pl.String, "step": pl.UInt32, "start_us": pl.Float64, "finish_us": pl.Float64},
 }
+
+TABLES: Mapping[str, pl.Schema] = {name: pl.Schema(fields) for name, fields in _FIELDS.items()}
 
 PLAN_TABLES = ("devices", "ports", "links", "racks", "addresses")
 PHYSICAL_TABLES = ("cables", "cable_ends", "modules", "bom", "qos")

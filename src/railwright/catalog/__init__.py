@@ -1,0 +1,1 @@
+"""What exists: devices, adapters, servers, optics and cables, with their sources."""

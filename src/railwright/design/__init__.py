@@ -1,0 +1,1 @@
+"""From intent to tables."""

@@ -1,0 +1,1 @@
+"""Engines: analytic, flow and packet, over one network, one traffic and one result."""

@@ -1,0 +1,1 @@
+"""From models and collectives to traffic."""

@@ -1,0 +1,173 @@
+"""What exists: the shape of a catalog entry of each kind.
+
+Entries are data (``catalog/data/*.yaml``), one mapping per key. Every entry says where its fields come from (``sources``:
+field → source, ``"*"`` for all others) and which fields nobody has verified (``unverified``); both are carried to the last
+report. A value that nobody knows is absent, never 0.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+Protocol = Literal["ethernet", "infiniband"]
+BreakoutMode = Annotated[str, Field(pattern=r"^\d+x\d+$")]
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class Entry(BaseModel):
+    """What every catalog entry has. ``key`` is filled in from the mapping's key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str = ""
+    name: str
+    vendor: str
+    sources: dict[str, str]
+    unverified: tuple[str, ...] = ()
+    notes: str = ""
+
+    @model_validator(mode="after")
+    def _marks_name_fields(self) -> Self:
+        fields = set(type(self).model_fields)
+        for mark in (*self.unverified, *self.sources):
+            if mark != "*" and mark not in fields:
+                raise ValueError(f"{mark!r} in sources or unverified is not a field of this entry")
+        if "*" not in self.sources:
+            raise ValueError("sources needs a '*' for the fields that have no source of their own")
+        return self
+
+    def source_of(self, field: str) -> str:
+        """Return where ``field`` comes from."""
+        return self.sources.get(field, self.sources["*"])
+
+
+class Gpu(Entry):
+    """An accelerator. Dense (not sparse) peak rates; ``scale_up_gbytes_s`` is the sum of both directions, as vendors print it."""
+
+    hbm_gb: PositiveFloat
+    memory_tbytes_s: PositiveFloat
+    bf16_tflops: PositiveFloat
+    fp8_tflops: PositiveFloat | None = None
+    fp4_tflops: PositiveFloat | None = None
+    power_w: PositiveFloat
+    scale_up_gbytes_s: PositiveFloat
+    architecture: Literal["ampere", "hopper", "blackwell", "cdna3", "cdna4", "other"]
+
+
+class Nic(Entry):
+    """A network adapter. ``port_gbps`` is the rate of one logical port per protocol."""
+
+    ports: PositiveInt
+    port_gbps: dict[Protocol, PositiveFloat]
+    form_factor: str
+    lanes_per_port: PositiveInt
+    lane_gbps: tuple[PositiveFloat, ...]
+    pcie_generation: PositiveInt
+    pcie_lanes: PositiveInt
+    out_of_order_receive: bool | None = None
+    power_max_w: PositiveFloat | None = None
+
+
+class NicGroup(BaseModel):
+    """Network ports of one purpose on a server: ``count`` adapters with ``ports`` ports of ``gbps`` each.
+
+    ``nic`` is the adapter's key in the catalog. ``ports_per_cage`` 2 means twin-port cages: two ports in one module.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nic: str
+    count: PositiveInt
+    ports: PositiveInt = 1
+    gbps: PositiveFloat
+    form_factor: str
+    ports_per_cage: PositiveInt = 1
+
+
+class Server(Entry):
+    """A GPU server or compute tray.
+
+    ``scale_up_gpus`` is the size of the NVLink (or xGMI) domain: larger than ``gpus`` when a domain spans trays (NVL72).
+    """
+
+    gpus: PositiveInt
+    gpu: str
+    scale_up_gpus: PositiveInt
+    backend: NicGroup
+    frontend: NicGroup
+    storage: NicGroup | None = None
+    bmc_ports: PositiveInt = 1
+    ru: PositiveInt
+    power_max_w: PositiveFloat
+    weight_kg: PositiveFloat | None = None
+    psus: PositiveInt | None = None
+    psus_needed: PositiveInt | None = None
+    cooling: Literal["air", "liquid"] = "air"
+    airflow: Literal["front-to-rear", "rear-to-front"] | None = None
+    pcie_generation: PositiveInt = 5
+
+
+class CageGroup(BaseModel):
+    """Cages of one kind on a switch.
+
+    ``breakouts`` lists the modes as ``COUNTxGBPS`` (``2x400``); ``reserved`` cages cannot carry fabric traffic.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    count: PositiveInt
+    form_factor: str
+    lanes: PositiveInt
+    lane_gbps: PositiveFloat
+    breakouts: tuple[BreakoutMode, ...]
+    purpose: Literal["fabric", "uplink", "management"] = "fabric"
+    module_limit_w: PositiveFloat | None = None
+
+    def ports_at(self, gbps: float) -> int:
+        """Return how many ports of ``gbps`` one cage gives (0 when no breakout has that rate)."""
+        counts = [int(mode.split("x")[0]) for mode in self.breakouts if float(mode.split("x")[1]) == gbps]
+        return max(counts, default=0)
+
+
+class Features(BaseModel):
+    """What a switch can do; ``None`` means not known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ecn: bool | None = None
+    pfc_classes: int | None = None
+    adaptive_routing: bool | None = None
+    packet_spray: bool | None = None
+    flowlet: bool | None = None
+    in_network_reduction: bool | None = None
+    cut_through: bool | None = None
+    qpn_hash: bool | None = None
+
+
+class Switch(Entry):
+    """A switch platform. ``capacity_gbps`` is the ASIC's one-direction throughput; buffers are what the NOS can use."""
+
+    asic: str
+    protocol: Protocol
+    capacity_gbps: PositiveFloat
+    cages: Annotated[tuple[CageGroup, ...], Field(min_length=1)]
+    buffer_bytes: PositiveInt | None = None
+    latency_ns: PositiveFloat | None = None
+    ru: PositiveInt
+    power_typical_w: PositiveFloat | None = None
+    power_max_w: PositiveFloat | None = None
+    psus: PositiveInt | None = None
+    psu_w: PositiveFloat | None = None
+    weight_kg: PositiveFloat | None = None
+    cooling: Literal["air", "liquid"] = "air"
+    airflow: Literal["front-to-rear", "rear-to-front", "either"] | None = None
+    features: Features = Features()
+    nos: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    port_name: dict[str, str] = Field(default_factory=dict)
+
+    def ports_at(self, gbps: float, *, purpose: str = "fabric") -> int:
+        """Return the radix: how many ports of ``gbps`` the platform gives on cages of ``purpose``."""
+        return sum(group.count * group.ports_at(gbps) for group in self.cages if group.purpose == purpose)
