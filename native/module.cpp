@@ -1,8 +1,11 @@
 // The Python face of the native core. Every engine binds its own functions in its own directory; this file only calls them.
 #include <nanobind/nanobind.h>
 
+#include "routing/bind.hpp"
+
 namespace nb = nanobind;
 
 NB_MODULE(_native, m) {
     m.doc() = "railwright's compiled engines";
+    bind_routing(m);
 }

@@ -1,0 +1,19 @@
+"""Types of the compiled engines (`native/`); shapes and meaning are documented in the Python faces under `simulate/`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+def ecmp_hash(src: int, dst: int, entropy: int, seed: int) -> int: ...
+def route_flows(
+    node_kind: NDArray[np.uint8],
+    link_src: NDArray[np.int32],
+    link_dst: NDArray[np.int32],
+    link_up: NDArray[np.uint8],
+    node_up: NDArray[np.uint8],
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    entropy: NDArray[np.uint32],
+    mode: int,
+    seed: int,
+    scale_up: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
