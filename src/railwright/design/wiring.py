@@ -84,25 +84,31 @@ class Wiring:
         *,
         role: str,
         network: str | None,
-        site: str,
+        site: str | pl.Series,
         model: str,
         plane: NDArray[np.int64] | int | None = None,
         rail: NDArray[np.int64] | int | None = None,
         pod: NDArray[np.int64] | int | None = None,
+        rack: NDArray[np.uint32] | None = None,
         power_w: float | None = None,
     ) -> Ids:
-        """Append one box per name and return their ids. ``plane``, ``rail`` and ``pod`` count from 1."""
+        """Append one box per name and return their ids.
+
+        ``plane``, ``rail`` and ``pod`` count from 1. ``rack`` (rack ids) is for boxes that must stand in a given rack;
+        the placement finds one for all others.
+        """
         count = len(names)
         ids = np.arange(self._next_device, self._next_device + count, dtype=np.uint32)
         self._next_device += count
         frame = pl.DataFrame({"device_id": ids, "name": pl.Series(names, dtype=pl.String)}).with_columns(
             pl.lit(role).alias("role"),
             pl.lit(network, dtype=pl.String).alias("network"),
-            pl.lit(site).alias("site"),
+            site.alias("site") if isinstance(site, pl.Series) else pl.lit(site).alias("site"),
             pl.lit(model).alias("model"),
             _column(plane, "plane"),
             _column(rail, "rail"),
             _column(pod, "pod"),
+            _column(rack, "rack"),
             pl.lit(power_w, dtype=pl.Float64).alias("power_w"),
         )
         self._devices.append(tables.conform("devices", frame))
@@ -160,7 +166,7 @@ class Decisions:
         self.reasons.append({"what": what, "value": str(value), "why": why})
 
 
-def _column(value: NDArray[np.int64] | int | None, name: str) -> pl.Series | pl.Expr:
+def _column(value: NDArray[np.int64] | NDArray[np.uint32] | int | None, name: str) -> pl.Series | pl.Expr:
     if isinstance(value, np.ndarray):
         return pl.Series(name, value)
     return pl.lit(value, dtype=pl.Int64).alias(name)
