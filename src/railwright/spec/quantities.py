@@ -1,30 +1,37 @@
-"""The human quantities of a spec as pydantic types: text in, a float in the base unit out."""
+"""The human quantities of a spec as pydantic types: text in, a float in the base unit out, and back in JSON mode."""
 
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from railwright import units
 
 
-def _positive(parse: Callable[[object], float]) -> tuple[BeforeValidator, object]:
-    return BeforeValidator(parse), Field(gt=0)
+def _time(value: object, info: ValidationInfo) -> float:
+    """Return microseconds; a number in a file needs its unit, because nobody thinks of 30 as 30 us."""
+    from_file = bool(info.context and info.context.get("from_file"))
+    if from_file and not isinstance(value, bool) and isinstance(value, int | float) and value != 0:
+        raise ValueError(f"{value!r} has no unit; write for example {value} s (units: ns, us, ms, s, min, h, d)")
+    return units.parse_us(value)
 
 
-def _not_negative(parse: Callable[[object], float]) -> tuple[BeforeValidator, object]:
-    return BeforeValidator(parse), Field(ge=0)
+def _text(write: Callable[[float], str]) -> PlainSerializer:
+    return PlainSerializer(write, return_type=str, when_used="json")
 
 
-Gbps = Annotated[float, *_positive(units.parse_gbps)]
-Bytes = Annotated[float, *_positive(units.parse_bytes)]
-BytesPerSecond = Annotated[float, *_positive(units.parse_bytes_per_s)]
-Metres = Annotated[float, *_not_negative(units.parse_m)]
-Microseconds = Annotated[float, *_not_negative(units.parse_us)]
-Watts = Annotated[float, *_positive(units.parse_w)]
-PerSecond = Annotated[float, *_positive(units.parse_per_s)]
-Usd = Annotated[float, *_not_negative(units.parse_usd)]
-UsdPerKwh = Annotated[float, *_not_negative(units.parse_usd_per_kwh)]
-Ratio = Annotated[float, *_positive(units.parse_ratio)]
-Fraction = Annotated[float, BeforeValidator(units.parse_fraction), Field(ge=0, le=1)]
-Kilograms = Annotated[float, *_positive(units.parse_kg)]
+Count = Annotated[int, BeforeValidator(units.parse_count), Field(gt=0, lt=2**31)]
+CountOrZero = Annotated[int, BeforeValidator(units.parse_count), Field(ge=0, lt=2**31)]
+Number = Annotated[float, BeforeValidator(units.parse_number)]
+Gbps = Annotated[float, BeforeValidator(units.parse_gbps), Field(gt=0), _text(units.write_gbps)]
+Bytes = Annotated[float, BeforeValidator(units.parse_bytes), Field(gt=0), _text(units.write_bytes)]
+BytesPerSecond = Annotated[float, BeforeValidator(units.parse_bytes_per_s), Field(gt=0), _text(units.write_bytes_per_s)]
+Metres = Annotated[float, BeforeValidator(units.parse_m), Field(ge=0), _text(units.write_m)]
+Microseconds = Annotated[float, BeforeValidator(_time), Field(ge=0), _text(units.write_us)]
+Watts = Annotated[float, BeforeValidator(units.parse_w), Field(gt=0), _text(units.write_w)]
+PerSecond = Annotated[float, BeforeValidator(units.parse_per_s), Field(gt=0), _text(units.write_per_s)]
+Usd = Annotated[float, BeforeValidator(units.parse_usd), Field(ge=0), _text(units.write_usd)]
+UsdPerKwh = Annotated[float, BeforeValidator(units.parse_usd_per_kwh), Field(ge=0), _text(units.write_usd_per_kwh)]
+Ratio = Annotated[float, BeforeValidator(units.parse_ratio), Field(gt=0), _text(units.write_ratio)]
+Fraction = Annotated[float, BeforeValidator(units.parse_fraction), Field(ge=0, le=1), _text(units.write_fraction)]
+Kilograms = Annotated[float, BeforeValidator(units.parse_kg), Field(gt=0), _text(units.write_kg)]
