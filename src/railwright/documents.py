@@ -223,6 +223,8 @@ class _Builder:
         if len(path) > MOST_DEPTH:
             raise self._error(event, path[:3], f"is nested more than {MOST_DEPTH} levels deep")
         if isinstance(event, ScalarEvent):
+            if not _encodes(event.value):
+                raise self._error(event, path, "holds an escape that is no character (half of a surrogate pair)")
             self.spans.append((event.start_mark.index, event.end_mark.index))
             value, size = _scalar(event), 1
         elif isinstance(event, SequenceStartEvent):
@@ -262,7 +264,7 @@ class _Builder:
         for event in events:
             if isinstance(event, MappingEndEvent):
                 break
-            if not isinstance(event, ScalarEvent) or event.ctag is not None:
+            if not isinstance(event, ScalarEvent) or event.ctag is not None or not _encodes(event.value):
                 raise self._error(event, path, "a key must be plain text")
             self.spans.append((event.start_mark.index, event.end_mark.index))
             key = event.value
@@ -275,7 +277,10 @@ class _Builder:
                 self.errors.append(self._error(event, here, f"this key is already given in line {lines[key]}"))
             self.keys[here] = _place(event)
             lines.setdefault(key, self.keys[here].line)
-            value, size = self._value(next(events), events, here)
+            following = next(events)
+            value, size = self._value(following, events, here)
+            if following.start_mark.index == following.end_mark.index:
+                self.values[here] = self.keys[here]
             items[key] = value
             total += size
         return items, total
@@ -283,3 +288,7 @@ class _Builder:
 
 def _place(event: Event) -> Place:
     return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _encodes(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

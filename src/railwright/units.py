@@ -19,6 +19,20 @@ _Units = Mapping[str, Fraction]
 _SI = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
+# Spellings that are read but not offered in a message.
+_UNNAMED = {
+    "",
+    "K",
+    "KB",
+    "KB/s",
+    "P",
+    *(f"{p}{u}" for p in _SI for u in ("bit/s", "bps")),
+    "Kb/s",
+    "Pb/s",
+    "b/s",
+    "µs",
+}
+
 # The units in the order in which a reader expects them in an error message; factor 1 is the base unit.
 _RATE_GBPS: _Units = {
     **{f"{p}{u}": Fraction(f, 10**9) for p, f in _SI.items() for u in ("b/s", "bit/s", "bps")},
@@ -52,27 +66,30 @@ _USD_PER_KWH: _Units = {"/kWh": Fraction(1), "USD/kWh": Fraction(1), "c/kWh": Fr
 _SHARE: _Units = {"%": Fraction(1, 100)}
 
 
-def _parse(value: object, units: _Units, what: str, example: str) -> float:
+def _exact(value: object, units: _Units, what: str, example: str) -> Fraction:
     """Return ``value`` in the base unit (factor 1 of ``units``); a bare number is already in it.
 
-    Raises ValueError with the value, the units known and an example.
+    Raises ValueError with the value, an example and the units known.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{_shown(value)} is not {what}; write for example {example}")
-    match = _NUMBER.match(value if isinstance(value, str) else repr(value))
-    if match and (match[2] == "" or match[2] in units):
-        exact = Fraction(match[1].replace("_", "")) * units.get(match[2], 1)
-        if abs(exact) > _LARGEST:
-            raise ValueError(f"{_shown(value)} is too large for {what}")
-        return float(exact)
-    known = ", ".join(unit for unit in units if unit)
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        match = _NUMBER.match(value if isinstance(value, str) else repr(value))
+        if match and (match[2] == "" or match[2] in units):
+            exact = Fraction(match[1].replace("_", "")) * units.get(match[2], 1)
+            if abs(exact) > _LARGEST:
+                raise ValueError(f"{_shown(value)} is too large for {what}")
+            return exact
+    known = ", ".join(unit for unit in units if unit not in _UNNAMED)
     raise ValueError(
         f"{_shown(value)} is not {what}; write for example {example}" + (f" (units: {known})" if known else "")
     )
 
 
+def _parse(value: object, units: _Units, what: str, example: str) -> float:
+    return float(_exact(value, units, what, example))
+
+
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -104,12 +121,13 @@ def parse_usd_per_kwh(value: object) -> float:
 
 def parse_ratio(value: object) -> float:
     """Return an oversubscription ratio from ``3:1``, ``3`` or ``1.5``; raises ValueError."""
-    if isinstance(value, str) and value.count(":") == 1:
-        over, under = (_NUMBER.match(part) for part in value.split(":"))
-        if over and under and not over[2] and not under[2] and Fraction(under[1].replace("_", "")):
-            return float(Fraction(over[1].replace("_", "")) / Fraction(under[1].replace("_", "")))
-        raise ValueError(f"{_shown(value)} is not a ratio; write for example 3:1")
-    return _parse(value, {}, "a ratio", "3:1")
+    over, colon, under = value.partition(":") if isinstance(value, str) else (value, "", "")
+    if not colon:
+        return _parse(over, {}, "a ratio", "3:1")
+    try:
+        return float(_exact(over, {}, "a ratio", "3:1") / _exact(under, {}, "a ratio", "3:1"))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError(f"{_shown(value)} is not a ratio; write for example 3:1") from None
 
 
 def parse_count(value: object) -> int:

@@ -2,29 +2,32 @@
 
 A key that is left out has the default written here; a key that nobody knows is an error. ``None`` means "let the design
 choose" and the resolved plan says what was chosen and why. Explicit ``counts`` are obeyed even where they break a rule:
-``railwright check`` reports them.
+``railwright check`` reports them. The descriptions are the reference page ``docs/spec.md`` and ``railwright explain KEY``.
 """
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from railwright.spec.economics import Economics
 from railwright.spec.quantities import (
     Bytes,
     BytesPerSecond,
+    CatalogKey,
+    Count,
+    CountOrZero,
     Fraction,
     Gbps,
     Kilograms,
     Metres,
     Microseconds,
+    Name,
     PerSecond,
     Ratio,
+    RuleCode,
     Watts,
 )
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-CatalogKey = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 NetworkName = Literal["backend", "frontend", "storage", "management"]
 Transport = Literal["rocev2", "infiniband"]
 Isolation = Literal["physical", "vrf", "vlan", "partition", "none"]
@@ -42,12 +45,12 @@ class Cluster(Model):
     Give ``gpus`` or ``servers``. The catalog's server is used as it is unless one of the ``*_per_server`` keys changes it.
     """
 
-    gpus: PositiveInt | None = None
-    servers: PositiveInt | None = None
-    server: CatalogKey
-    gpus_per_server: PositiveInt | None = None
-    nics_per_server: PositiveInt | None = None
-    nic_gbps: Gbps | None = None
+    gpus: Count | None = Field(None, description="GPUs in total; whole servers. Give this or `servers`.")
+    servers: Count | None = Field(None, description="Servers in total. Give this or `gpus`.")
+    server: CatalogKey = Field(description="Catalog key of the server (`railwright catalog list servers`).")
+    gpus_per_server: Count | None = Field(None, description="GPUs in one server, where it differs from the catalog.")
+    nics_per_server: Count | None = Field(None, description="Backend NICs in one server, where it differs.")
+    nic_gbps: Gbps | None = Field(None, description="Rate of one backend NIC port, where it differs.")
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -59,204 +62,229 @@ class Cluster(Model):
 class Oversubscription(Model):
     """Capacity toward the endpoints over capacity toward the core, per tier (1 = non-blocking)."""
 
-    leaf: Ratio = 1.0
-    spine: Ratio = 1.0
+    leaf: Ratio = Field(1.0, description="Down over up capacity of a leaf.")
+    spine: Ratio = Field(1.0, description="Down over up capacity of a spine (three tiers).")
 
 
 class Counts(Model):
-    """Switch and port counts that the user insists on; each is per network (per plane and rail where these are separate)."""
+    """Switch and port counts that the user insists on; each is per network (per plane and rail where these are separate).
 
-    leaves: PositiveInt | None = None
-    spines: NonNegativeInt | None = None
-    cores: NonNegativeInt | None = None
-    leaf_down_ports: PositiveInt | None = None
-    leaf_up_ports: NonNegativeInt | None = None
+    They are obeyed even where they break a design rule.
+    """
+
+    leaves: Count | None = Field(None, description="Leaf switches.")
+    spines: CountOrZero | None = Field(None, description="Spine switches.")
+    cores: CountOrZero | None = Field(None, description="Core switches.")
+    leaf_down_ports: Count | None = Field(None, description="Ports of a leaf toward the servers.")
+    leaf_up_ports: CountOrZero | None = Field(None, description="Ports of a leaf toward the spines.")
 
 
 class Backend(Model):
     """The GPU fabric. ``switch`` is the default for each tier's own key; ``uplink_gbps`` defaults to the NIC's rate."""
 
-    topology: Literal["auto", "rail-only", "rail-optimized", "leaf-spine", "multi-plane"] = "auto"
-    transport: Transport = "rocev2"
-    tiers: Literal[1, 2, 3] | None = None
-    planes: PositiveInt | None = None
-    switch: CatalogKey | None = None
-    leaf_switch: CatalogKey | None = None
-    spine_switch: CatalogKey | None = None
-    core_switch: CatalogKey | None = None
-    uplink_gbps: Gbps | None = None
-    oversubscription: Oversubscription = Oversubscription()
-    servers_per_unit: PositiveInt | None = None
-    pod_units: PositiveInt | None = None
-    full_units: bool = True
-    counts: Counts = Counts()
-    load_balancing: Literal["ecmp", "ecmp-qp", "flowlet", "adaptive", "spray"] | None = None
-    congestion: Literal["dcqcn+pfc", "ecn-only", "pfc-only", "lossy+spray", "credits"] | None = None
-    underlay: Literal["unnumbered", "numbered"] = "unnumbered"
-    isolation: Isolation = "physical"
-    bfd: bool = True
-    in_network_reduction: bool = False
-    subnet_managers: NonNegativeInt | None = None
-    latency_target_ns: PositiveInt = 1000
+    topology: Literal["auto", "rail-only", "rail-optimized", "leaf-spine", "multi-plane"] = Field(
+        "auto", description="Shape of the fabric; `auto` picks one and says why."
+    )
+    transport: Transport = Field("rocev2", description="What carries RDMA.")
+    tiers: Literal[1, 2, 3] | None = Field(None, description="Switch tiers; left out, as few as the size needs.")
+    planes: Count | None = Field(None, description="Independent fabrics over which the ports of each NIC are split.")
+    switch: CatalogKey | None = Field(None, description="Switch of every tier that has no key of its own.")
+    leaf_switch: CatalogKey | None = Field(None, description="Switch of the leaves.")
+    spine_switch: CatalogKey | None = Field(None, description="Switch of the spines.")
+    core_switch: CatalogKey | None = Field(None, description="Switch of the cores.")
+    uplink_gbps: Gbps | None = Field(None, description="Rate between switches; left out, that of the NIC.")
+    oversubscription: Oversubscription = Field(Oversubscription(), description="Per tier; 1 is non-blocking.")
+    servers_per_unit: Count | None = Field(None, description="Servers in one scalable unit (a rail group).")
+    pod_units: Count | None = Field(None, description="Scalable units in one pod (three tiers).")
+    full_units: bool = Field(
+        True, description="Build the leaves of a scalable unit in full even if servers are missing."
+    )
+    counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
+    load_balancing: Literal["ecmp", "ecmp-qp", "flowlet", "adaptive", "spray"] | None = Field(
+        None, description="How flows spread over paths; left out, the best that switch and NIC both can do."
+    )
+    congestion: Literal["dcqcn+pfc", "ecn-only", "pfc-only", "lossy+spray", "credits"] | None = Field(
+        None, description="How congestion is met; left out, `dcqcn+pfc` for RoCEv2 and `credits` for InfiniBand."
+    )
+    underlay: Literal["unnumbered", "numbered"] = Field(
+        "unnumbered", description="BGP over link-local addresses, or an address pair per link."
+    )
+    isolation: Isolation = Field("physical", description="How tenants and networks are kept apart.")
+    bfd: bool = Field(True, description="Bidirectional forwarding detection on the routed links.")
+    in_network_reduction: bool = Field(False, description="Reductions in the switches (SHARP).")
+    subnet_managers: CountOrZero | None = Field(None, description="InfiniBand subnet manager hosts.")
+    latency_target_ns: Count = Field(1000, description="Target for the latency of one switch, port to port.")
 
 
 class Frontend(Model):
     """The service entrance: leaf-spine Ethernet with dual-homed servers, borders, firewalls and load balancers."""
 
-    enabled: bool = True
-    attach: Literal["routed", "lacp", "evpn-multihoming"] = "evpn-multihoming"
-    ports_per_server: PositiveInt | None = None
-    leaf_switch: CatalogKey | None = None
-    spine_switch: CatalogKey | None = None
-    uplink_gbps: Gbps | None = None
-    oversubscription: Ratio = 3.0
-    counts: Counts = Counts()
-    border_leaves: NonNegativeInt | None = None
-    firewalls: NonNegativeInt | None = None
-    firewall_gbps: Gbps = 400.0
-    load_balancers: NonNegativeInt | None = None
-    load_balancer_gbps: Gbps = 200.0
-    head_nodes: NonNegativeInt | None = None
-    service_nodes: NonNegativeInt | None = None
-    external_links: NonNegativeInt | None = None
-    external_gbps: Gbps = 100.0
-    underlay: Literal["unnumbered", "numbered"] = "unnumbered"
-    isolation: Isolation = "vrf"
-    bfd: bool = True
-    anycast: bool = False
+    enabled: bool = Field(True, description="Whether the network is planned.")
+    attach: Literal["routed", "lacp", "evpn-multihoming"] = Field(
+        "evpn-multihoming", description="How a server hangs on its leaves; `lacp` is one leaf only."
+    )
+    ports_per_server: Count | None = Field(None, description="Frontend ports in use per server; left out, all.")
+    leaf_switch: CatalogKey | None = Field(None, description="Switch of the leaves.")
+    spine_switch: CatalogKey | None = Field(None, description="Switch of the spines.")
+    uplink_gbps: Gbps | None = Field(None, description="Rate between leaf and spine.")
+    oversubscription: Ratio = Field(3.0, description="Down over up capacity of a leaf.")
+    counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
+    border_leaves: CountOrZero | None = Field(None, description="Leaves toward the outside.")
+    firewalls: CountOrZero | None = Field(None, description="Firewalls; left out, sized from the demand, at least two.")
+    firewall_gbps: Gbps = Field(400.0, description="Throughput of one firewall.")
+    load_balancers: CountOrZero | None = Field(None, description="Load balancers; left out, sized from the demand.")
+    load_balancer_gbps: Gbps = Field(200.0, description="Throughput of one load balancer.")
+    head_nodes: CountOrZero | None = Field(None, description="CPU head nodes (schedulers, logins).")
+    service_nodes: CountOrZero | None = Field(None, description="CPU nodes that answer requests.")
+    external_links: CountOrZero | None = Field(None, description="Links to the outside world per site.")
+    external_gbps: Gbps = Field(100.0, description="Rate of one external link.")
+    underlay: Literal["unnumbered", "numbered"] = Field(
+        "unnumbered", description="BGP over link-local addresses, or an address pair per link."
+    )
+    isolation: Isolation = Field("vrf", description="How tenants and networks are kept apart.")
+    bfd: bool = Field(True, description="Bidirectional forwarding detection on the routed links.")
+    anycast: bool = Field(False, description="One service address announced from every site.")
 
 
 class Storage(Model):
     """Datasets and checkpoints: appliances on their own fabric, or converged with the frontend (see ``converge``)."""
 
-    enabled: bool = True
-    transport: Literal["tcp", "rocev2", "infiniband"] = "rocev2"
-    ports_per_server: PositiveInt | None = None
-    leaf_switch: CatalogKey | None = None
-    spine_switch: CatalogKey | None = None
-    uplink_gbps: Gbps | None = None
-    oversubscription: Ratio = 1.0
-    counts: Counts = Counts()
-    appliances: NonNegativeInt | None = None
-    appliance_ports: PositiveInt = 4
-    appliance_gbps: Gbps = 200.0
-    appliance_read: BytesPerSecond = 80e9
-    appliance_write: BytesPerSecond = 40e9
-    isolation: Isolation = "vrf"
+    enabled: bool = Field(True, description="Whether the network is planned.")
+    transport: Literal["tcp", "rocev2", "infiniband"] = Field("rocev2", description="What carries storage traffic.")
+    ports_per_server: Count | None = Field(None, description="Storage ports in use per server; left out, all.")
+    leaf_switch: CatalogKey | None = Field(None, description="Switch of the leaves.")
+    spine_switch: CatalogKey | None = Field(None, description="Switch of the spines.")
+    uplink_gbps: Gbps | None = Field(None, description="Rate between leaf and spine.")
+    oversubscription: Ratio = Field(1.0, description="Down over up capacity of a leaf.")
+    counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
+    appliances: CountOrZero | None = Field(None, description="Storage appliances; left out, sized from the demand.")
+    appliance_ports: Count = Field(4, description="Network ports of one appliance.")
+    appliance_gbps: Gbps = Field(200.0, description="Rate of one appliance port.")
+    appliance_read: BytesPerSecond = Field(80e9, description="What one appliance can read.")
+    appliance_write: BytesPerSecond = Field(40e9, description="What one appliance can write.")
+    isolation: Isolation = Field("vrf", description="How tenants and networks are kept apart.")
 
 
 class Management(Model):
     """In-band management and the out-of-band network to every BMC, switch and PDU."""
 
-    enabled: bool = True
-    in_band: Literal["frontend", "own"] = "frontend"
-    oob_switch: CatalogKey | None = None
-    oob_uplinks: PositiveInt = 2
-    aggregation_switch: CatalogKey | None = None
-    counts: Counts = Counts()
-    pdus_per_rack: NonNegativeInt = 2
-    telemetry_interval: Microseconds = 10e6
-    telemetry_bytes_per_port: Bytes = 2000.0
-    isolation: Isolation = "physical"
+    enabled: bool = Field(True, description="Whether the network is planned.")
+    in_band: Literal["frontend", "own"] = Field("frontend", description="Which fabric carries in-band management.")
+    oob_switch: CatalogKey | None = Field(None, description="Switch with 1G ports for BMCs, switches and PDUs.")
+    oob_uplinks: Count = Field(2, description="Uplinks of one out-of-band switch.")
+    aggregation_switch: CatalogKey | None = Field(None, description="Switch above the out-of-band switches.")
+    counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
+    pdus_per_rack: CountOrZero = Field(2, description="PDUs with a management port in each rack.")
+    telemetry_interval: Microseconds = Field(10e6, description="How often every port is read.")
+    telemetry_bytes_per_port: Bytes = Field(2000.0, description="What one reading of one port sends.")
+    isolation: Isolation = Field("physical", description="How it is kept apart from the other networks.")
 
 
 class Tenant(Model):
     """A share of the servers with its own isolation in each network."""
 
-    name: Name
-    servers: PositiveInt
-    isolation: Isolation = "vrf"
+    name: Name = Field(description="Name of the tenant.")
+    servers: Count = Field(description="Servers that belong to it.")
+    isolation: Isolation = Field("vrf", description="How it is kept apart from other tenants.")
 
 
 class RackPlan(Model):
     """Racks of a site and what they can bear."""
 
-    height_ru: PositiveInt = 48
-    power: Watts = 44000.0
-    weight: Kilograms = 1360.0
-    servers_per_rack: PositiveInt | None = None
-    racks_per_row: PositiveInt = 16
-    pitch: Metres = 0.6
-    row_pitch: Metres = 2.7
-    cable_ladder_height: Metres = 0.7
-    slack: Fraction = 0.1
-    switches: Literal["top-of-rack", "middle-of-row", "end-of-row"] = "middle-of-row"
-    feeds: Literal[1, 2] = 2
-    pdu_power: Watts | None = None
-    cooling: Watts | None = None
-    airflow: Literal["front-to-rear", "rear-to-front"] = "front-to-rear"
+    height_ru: Count = Field(48, description="Rack units in one rack.")
+    power: Watts = Field(44000.0, description="What one rack may draw.")
+    weight: Kilograms = Field(1360.0, description="What one rack may weigh.")
+    servers_per_rack: Count | None = Field(None, description="Left out, as many as height, power and weight allow.")
+    racks_per_row: Count = Field(16, description="Racks in one row.")
+    pitch: Metres = Field(0.6, description="From one rack to the next in a row.")
+    row_pitch: Metres = Field(2.7, description="From one row to the next, aisle included.")
+    cable_ladder_height: Metres = Field(0.7, description="From the top of a rack up to the cable ladder.")
+    slack: Fraction = Field(0.1, description="Spare length of a cable.")
+    switches: Literal["top-of-rack", "middle-of-row", "end-of-row"] = Field(
+        "middle-of-row", description="Where the network racks stand."
+    )
+    feeds: Literal[1, 2] = Field(2, description="Independent power feeds per rack.")
+    pdu_power: Watts | None = Field(None, description="What one PDU may carry.")
+    cooling: Watts | None = Field(None, description="Heat that can be taken from one rack; left out, its power.")
+    airflow: Literal["front-to-rear", "rear-to-front"] = Field("front-to-rear", description="Direction of cold air.")
 
 
 class Site(Model):
     """One place. ``distance`` is the fibre length to the first site; ``share`` is its part of the service nodes and demand."""
 
-    name: Name
-    distance: Metres = 0.0
-    share: Fraction | None = None
-    backend: bool = True
-    racks: RackPlan = RackPlan()
+    name: Name = Field(description="Name of the site.")
+    distance: Metres = Field(0.0, description="Fibre length to the first site.")
+    share: Fraction | None = Field(
+        None, description="Its part of the service nodes and the demand; left out, an equal part."
+    )
+    backend: bool = Field(True, description="Whether GPU servers stand here.")
+    racks: RackPlan = Field(RackPlan(), description="Its racks.")
 
 
 class Demand(Model):
     """What the cluster has to serve; each part that is given sizes the network that carries it."""
 
-    requests: PerSecond | None = None
-    request_bytes: Bytes = 4e3
-    response_bytes: Bytes = 40e3
-    requests_per_service_node: PerSecond = 5000.0
-    dataset_read: BytesPerSecond | None = None
-    checkpoint: Bytes | None = None
-    checkpoint_interval: Microseconds = 1800e6
-    checkpoint_time: Microseconds = 60e6
-    restart_load_time: Microseconds = 300e6
-    ingest: BytesPerSecond | None = None
+    requests: PerSecond | None = Field(None, description="Requests from the outside.")
+    request_bytes: Bytes = Field(4e3, description="Size of one request.")
+    response_bytes: Bytes = Field(40e3, description="Size of one response.")
+    requests_per_service_node: PerSecond = Field(5000.0, description="What one service node can answer.")
+    dataset_read: BytesPerSecond | None = Field(None, description="Training data read by the whole cluster.")
+    checkpoint: Bytes | None = Field(None, description="Size of one checkpoint.")
+    checkpoint_interval: Microseconds = Field(1800e6, description="From one checkpoint to the next.")
+    checkpoint_time: Microseconds = Field(60e6, description="How long writing one may take.")
+    restart_load_time: Microseconds = Field(300e6, description="How long loading one after a failure may take.")
+    ingest: BytesPerSecond | None = Field(None, description="Data that arrives from the outside.")
 
 
 class Workload(Model):
     """The job that the fabric is for: a built-in name or a file, and how it is laid out."""
 
-    name: str
-    tensor_parallel: PositiveInt | None = None
-    pipeline_parallel: PositiveInt | None = None
-    data_parallel: PositiveInt | None = None
-    expert_parallel: PositiveInt | None = None
-    cross_rail: Literal["nvlink", "network"] = "nvlink"
-    flows_per_pair: PositiveInt = 1
+    name: str = Field(description="Built-in workload (`llama3-70b`, …) or a file.")
+    tensor_parallel: Count | None = Field(None, description="GPUs that share each layer.")
+    pipeline_parallel: Count | None = Field(None, description="Stages that layers are cut into.")
+    data_parallel: Count | None = Field(None, description="Replicas of the model.")
+    expert_parallel: Count | None = Field(None, description="GPUs over which experts are spread.")
+    cross_rail: Literal["nvlink", "network"] = Field(
+        "nvlink", description="How traffic between ranks of unlike number goes."
+    )
+    flows_per_pair: Count = Field(1, description="Queue pairs between two GPUs.")
 
 
 class Growth(Model):
     """Room left for later: ports and addresses are reserved for this many GPUs in total."""
 
-    gpus: PositiveInt
+    gpus: Count = Field(description="GPUs in total at the end of the growth.")
 
 
 class Ignore(Model):
     """A rule that the user waives, from a comment ``# railwright: ignore RW101 because …``."""
 
-    code: Annotated[str, Field(pattern=r"^RW\d{3}$")]
-    reason: Annotated[str, Field(min_length=3)]
+    code: RuleCode = Field(description="Code of the rule.")
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3)] = Field(
+        description="Why it is waived."
+    )
 
 
 class ClusterSpec(Model):
     """A whole ``cluster.yaml``."""
 
-    railwright: Literal[1] = 1
-    name: Name
-    seed: NonNegativeInt = 0
-    catalog: str | None = None
-    cluster: Cluster
-    backend: Backend = Backend()
-    frontend: Frontend = Frontend()
-    storage: Storage = Storage()
-    management: Management = Management()
-    converge: tuple[NetworkName, ...] = ()
-    sites: Annotated[tuple[Site, ...], Field(min_length=1)] = (Site(name="site1"),)
-    tenants: tuple[Tenant, ...] = ()
-    demand: Demand = Demand()
-    workload: Workload | None = None
-    economics: Economics = Economics()
-    growth: Growth | None = None
-    ignore: tuple[Ignore, ...] = ()
+    railwright: Literal[1] = Field(1, description="Version of this format.")
+    name: Name = Field(description="Name of the cluster.")
+    seed: CountOrZero = Field(0, description="Seed of everything random.")
+    catalog: str | None = Field(None, description="The user's own catalog file, relative to this file.")
+    cluster: Cluster = Field(description="How many GPUs, in which servers.")
+    backend: Backend = Field(Backend(), description="The GPU fabric.")
+    frontend: Frontend = Field(Frontend(), description="The service entrance.")
+    storage: Storage = Field(Storage(), description="Datasets and checkpoints.")
+    management: Management = Field(Management(), description="In-band and out-of-band management.")
+    converge: tuple[NetworkName, ...] = Field((), description="Networks that share one fabric: `[frontend, storage]`.")
+    sites: tuple[Site, ...] = Field((Site(name="site1"),), min_length=1, description="Where it stands.")
+    tenants: tuple[Tenant, ...] = Field((), description="Who shares it.")
+    demand: Demand = Field(Demand(), description="What it has to serve.")
+    workload: Workload | None = Field(None, description="The job that it is for.")
+    economics: Economics = Field(Economics(), description="Prices, energy and lifetime.")
+    growth: Growth | None = Field(None, description="Room left for later.")
+    ignore: tuple[Ignore, ...] = Field((), description="Rules that are waived; better as a comment at the place.")
 
     @field_validator("converge")
     @classmethod

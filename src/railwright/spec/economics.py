@@ -2,9 +2,25 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from railwright.spec.quantities import Ratio, Usd, UsdPerKwh
+from railwright.spec.quantities import Fraction, Number, Usd, UsdPerKwh
+
+
+def _date(value: object) -> object:
+    """Return a date as text; YAML reads a bare year as a number."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not _is_date(text):
+        raise ValueError(f"{value!r} is not a date; write for example 2025-03-01, 2025-03 or 2025")
+    return text
+
+
+def _is_date(text: str) -> bool:
+    parts = text.split("-")
+    if [len(part) for part in parts] not in ([4], [4, 2], [4, 2, 2]) or not all(part.isdecimal() for part in parts):
+        return False
+    month, day = ([int(part) for part in parts[1:]] + [1, 1])[:2]
+    return 1 <= month <= 12 and 1 <= day <= 31
 
 
 class Price(BaseModel):
@@ -12,9 +28,11 @@ class Price(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    usd: Usd
-    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
-    source: Annotated[str, Field(min_length=2)]
+    usd: Usd = Field(description="US dollars for one piece.")
+    date: Annotated[str, BeforeValidator(_date)] = Field(
+        description="When the price was seen: a day, a month or a year."
+    )
+    source: str = Field(min_length=2, description="Who says so.")
 
 
 class Economics(BaseModel):
@@ -22,8 +40,8 @@ class Economics(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    prices: dict[str, Price] = Field(default_factory=dict)
-    energy: UsdPerKwh = 0.0806
-    pue: Ratio = 1.3
-    lifetime_years: Annotated[float, Field(gt=0)] = 4.0
-    spares: Annotated[float, Field(ge=0, le=1)] = 0.02
+    prices: dict[str, Price] = Field(default_factory=dict, description="What a piece costs, by catalog key.")
+    energy: UsdPerKwh = Field(0.0806, description="Price of energy.")
+    pue: Number = Field(1.3, ge=1, description="Power of the hall over power of the equipment.")
+    lifetime_years: Number = Field(4.0, gt=0, description="Years over which the cost is spread.")
+    spares: Fraction = Field(0.02, description="Spare pieces to buy.")

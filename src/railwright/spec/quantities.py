@@ -1,9 +1,10 @@
-"""The human quantities of a spec as pydantic types: text in, a float in the base unit out, and back in JSON mode."""
+"""The words of a spec as pydantic types: names, keys, counts and human quantities (text in, base unit out, text in JSON)."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from railwright import units
 
@@ -16,10 +17,36 @@ def _time(value: object, info: ValidationInfo) -> float:
     return units.parse_us(value)
 
 
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise ValueError(
+            f"{value!r} is not a name; use lower-case letters, digits and '-' inside, at most 63 (a DNS label)"
+        )
+    return value
+
+
+def _catalog_key(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.+-]{0,62}", value):
+        better = re.sub(r"[^a-z0-9.+-]+", "-", value.lower()).strip("-")
+        raise ValueError(
+            f"{value!r} is not a catalog key; keys are lower case with '-', for example {better or 'sn5600'!r}"
+        )
+    return value
+
+
+def _rule_code(value: str) -> str:
+    if not re.fullmatch(r"RW\d{3}", value):
+        raise ValueError(f"{value!r} is not the code of a rule; write for example RW101")
+    return value
+
+
 def _text(write: Callable[[float], str]) -> PlainSerializer:
     return PlainSerializer(write, return_type=str, when_used="json")
 
 
+Name = Annotated[str, AfterValidator(_name)]
+CatalogKey = Annotated[str, AfterValidator(_catalog_key)]
+RuleCode = Annotated[str, AfterValidator(_rule_code)]
 Count = Annotated[int, BeforeValidator(units.parse_count), Field(gt=0, lt=2**31)]
 CountOrZero = Annotated[int, BeforeValidator(units.parse_count), Field(ge=0, lt=2**31)]
 Number = Annotated[float, BeforeValidator(units.parse_number)]
