@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 Protocol = Literal["ethernet", "infiniband"]
-BreakoutMode = Annotated[str, Field(pattern=r"^\d+x\d+$")]
+BreakoutMode = Annotated[str, Field(pattern=r"^[1-9]\d*x[1-9]\d*$")]
 
 
 def _listed(value: object) -> object:
@@ -58,9 +58,14 @@ class Gpu(Entry):
 
 
 class Nic(Entry):
-    """A network adapter. ``port_gbps`` is the rate of one logical port per protocol."""
+    """A network adapter. ``port_gbps`` is the rate of one logical port per protocol.
+
+    ``ethernet_ports`` counts the logical ports of Ethernet mode where there are more than ``ports`` (one 800G InfiniBand port
+    that turns into two of 400GbE). ``lane_gbps`` lists the lane rates that the ports can run, the fastest first.
+    """
 
     ports: PositiveInt
+    ethernet_ports: PositiveInt | None = None
     port_gbps: dict[Protocol, PositiveFloat]
     form_factor: str
     lanes_per_port: PositiveInt
@@ -70,11 +75,20 @@ class Nic(Entry):
     out_of_order_receive: bool | None = None
     power_max_w: PositiveFloat | None = None
 
+    def logical_ports(self, protocol: Protocol) -> tuple[int, float]:
+        """Return how many ports the adapter shows to ``protocol`` and their rate in Gb/s; (0, 0.0) when it cannot run it."""
+        if protocol not in self.port_gbps:
+            return 0, 0.0
+        count = self.ethernet_ports if protocol == "ethernet" and self.ethernet_ports else self.ports
+        return count, self.port_gbps[protocol]
+
 
 class NicGroup(BaseModel):
     """Network ports of one purpose on a server: ``count`` adapters with ``ports`` ports of ``gbps`` each.
 
     ``nic`` is the adapter's key in the catalog. ``ports_per_cage`` 2 means twin-port cages: two ports in one module.
+    ``lower_gbps`` are the other rates that the ports run at when the switch is slower. ``shared_with`` names the purpose whose
+    adapters these ports sit on, so that the adapters are not counted twice and share one fate.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -85,12 +99,27 @@ class NicGroup(BaseModel):
     gbps: PositiveFloat
     form_factor: str
     ports_per_cage: PositiveInt = 1
+    lower_gbps: tuple[PositiveFloat, ...] = ()
+    shared_with: Literal["backend", "frontend", "storage"] | None = None
+
+
+class FactoryRack(BaseModel):
+    """A rack that is sold whole: ``servers`` trays, ``ru`` high, ``power_w`` at most with all that it holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    servers: PositiveInt
+    ru: PositiveInt
+    power_w: PositiveFloat
+    weight_kg: PositiveFloat | None = None
 
 
 class Server(Entry):
     """A GPU server or compute tray.
 
     ``scale_up_gpus`` is the size of the NVLink (or xGMI) domain: larger than ``gpus`` when a domain spans trays (NVL72).
+    ``rack`` is set for trays that come only as part of a factory-built rack; ``power_max_w`` is then the tray's share of it.
+    ``psus_needed`` of the ``psus`` carry the full load.
     """
 
     gpus: PositiveInt
@@ -101,8 +130,10 @@ class Server(Entry):
     storage: NicGroup | None = None
     bmc_ports: PositiveInt = 1
     ru: PositiveInt
+    power_typical_w: PositiveFloat | None = None
     power_max_w: PositiveFloat
     weight_kg: PositiveFloat | None = None
+    rack: FactoryRack | None = None
     psus: PositiveInt | None = None
     psus_needed: PositiveInt | None = None
     cooling: Literal["air", "liquid"] = "air"
@@ -111,9 +142,11 @@ class Server(Entry):
 
 
 class CageGroup(BaseModel):
-    """Cages of one kind on a switch.
+    """Cages of one kind on a switch, numbered on from the group before (the first cage of the first group is 1).
 
-    ``breakouts`` lists the modes as ``COUNTxGBPS`` (``2x400``); ``reserved`` cages cannot carry fabric traffic.
+    ``form_factor`` says the cage's top too (``osfp-ihs``, ``osfp-rhs``). ``breakouts`` lists the modes as ``COUNTxGBPS``
+    (``2x400``). A module may draw ``module_limit_w``, or ``high_power_limit_w`` in the cages ``high_power_cages``. Cages whose
+    purpose is ``management`` carry no fabric traffic and do not count toward the ASIC's capacity.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,14 +155,21 @@ class CageGroup(BaseModel):
     form_factor: str
     lanes: PositiveInt
     lane_gbps: PositiveFloat
-    breakouts: tuple[BreakoutMode, ...]
+    breakouts: Annotated[tuple[BreakoutMode, ...], Field(min_length=1)]
     purpose: Literal["fabric", "uplink", "management"] = "fabric"
     module_limit_w: PositiveFloat | None = None
+    high_power_limit_w: PositiveFloat | None = None
+    high_power_cages: tuple[PositiveInt, ...] = ()
 
     def ports_at(self, gbps: float) -> int:
         """Return how many ports of ``gbps`` one cage gives (0 when no breakout has that rate)."""
         counts = [int(mode.split("x")[0]) for mode in self.breakouts if float(mode.split("x")[1]) == gbps]
         return max(counts, default=0)
+
+    @property
+    def gbps(self) -> float:
+        """The most that one cage carries, over its breakout modes, in Gb/s."""
+        return max(int(count) * float(rate) for count, _, rate in (mode.partition("x") for mode in self.breakouts))
 
 
 class Features(BaseModel):
@@ -148,9 +188,13 @@ class Features(BaseModel):
 
 
 class Switch(Entry):
-    """A switch platform. ``capacity_gbps`` is the ASIC's one-direction throughput; buffers are what the NOS can use."""
+    """A switch platform. ``capacity_gbps`` is the ASIC's one-direction throughput; buffers are what the NOS can use.
+
+    ``nos`` lists the operating systems, the usual one first; ``port_name`` has a template for each (see ``port_names.py``).
+    """
 
     asic: str
+    part_number: str | None = None
     protocol: Protocol
     capacity_gbps: PositiveFloat
     cages: Annotated[tuple[CageGroup, ...], Field(min_length=1)]
