@@ -1,0 +1,87 @@
+"""All-to-all (even and uneven) and send/recv: one row per pair, and PXN's detour over NVLink.
+
+With ``cross_rail="nvlink"`` (NCCL_P2P_PXN_LEVEL 2, the default) data for a GPU on another rail first goes over NVLink to the GPU
+of the own domain on that rail, which puts it on the network together with what its neighbours send to the same GPU: one leaf
+hop instead of a path through the spines. With ``"network"`` every pair is one row from the source's own NIC.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railwright.workload.placement import Placement
+from railwright.workload.traffic import NONE, Ids, Traffic
+
+
+def pair_rows(
+    traffic: Traffic,
+    placement: Placement,
+    src: NDArray[np.int64],
+    dst: NDArray[np.int64],
+    bytes_each: NDArray[np.float64],
+    *,
+    relay: bool,
+    window: int | None,
+) -> None:
+    """Append sends between ranks. Each rank has ``window`` sends in flight, nearest rank number first (None: all).
+
+    ``src``, ``dst``, ``bytes_each``: one entry per pair (src differs from dst). A NIC that sends for its neighbours (``relay``)
+    counts one send per destination; what they hand to it over NVLink runs as many destinations ahead.
+    """
+    ranks = placement.ranks
+    distance = (dst - src) % ranks
+    order = np.lexsort((src, distance))
+    src, dst, bytes_each = src[order], dst[order], bytes_each[order]
+    gpu = placement.gpu
+    if not relay:
+        ids = traffic.next_id + np.arange(src.size)
+        traffic.send(gpu[src], gpu[dst], bytes_each, after=_window(src, ids, window))
+        return
+    over = placement.relay(src, dst)
+    carried, place = np.unique(over * ranks + dst, return_inverse=True)
+    carrier, target = np.divmod(carried, ranks)
+    handed = np.flatnonzero(over != src)
+    first_ids = traffic.next_id + np.arange(handed.size)
+    ahead = None if window is None else window * max(1, ranks // placement.domains - 1)
+    handed_ids = traffic.send(
+        gpu[src[handed]], gpu[over[handed]], bytes_each[handed], after=_window(src[handed], first_ids, ahead)
+    )
+    by_load = np.argsort(place[handed], kind="stable")
+    waits = np.bincount(place[handed], minlength=carried.size)
+    order = np.lexsort((carrier, (target - carrier) % ranks))
+    ids = np.empty(carried.size, np.int64)
+    ids[order] = traffic.next_id + np.arange(carried.size)
+    load = np.bincount(place, weights=bytes_each, minlength=carried.size)
+    earlier = _window(carrier[order], ids[order], window)
+    counts = waits[order]
+    offsets_handed = np.concatenate([[0], np.cumsum(waits)])
+    start = offsets_handed[order]
+    spots = np.repeat(start - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    row = np.repeat(np.arange(order.size), counts)
+    values = handed_ids[by_load][spots]
+    if earlier is not None:
+        held = np.flatnonzero(earlier[:, 0] != NONE)
+        row, values = np.concatenate([row, held]), np.concatenate([values, earlier[held, 0]])
+        by_row = np.argsort(row, kind="stable")
+        row, values = row[by_row], values[by_row]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=order.size))])
+    traffic.send(gpu[carrier[order]], gpu[target[order]], load[order], after=(values, offsets))
+
+
+def _window(src: NDArray[np.int64], ids: Ids, window: int | None) -> Ids | None:
+    """Return (m, 1) op ids: each row waits for the row of the same ``src`` that came ``window`` earlier, in row order."""
+    if window is None:
+        return None
+    order = np.argsort(src, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(src[order]) != 0]))
+    position = np.arange(src.size) - np.repeat(starts, np.diff(np.concatenate([starts, [src.size]])))
+    waits = np.full((src.size, 1), NONE, np.int64)
+    late = np.flatnonzero(position >= window)
+    waits[order[late], 0] = ids[order[late - window]]
+    return waits
+
+
+def all_pairs(ranks: int, size: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return (src, dst, bytes) of an even all-to-all: ``size / n`` from each rank to each other one."""
+    src = np.repeat(np.arange(ranks), ranks - 1)
+    shift = np.tile(np.arange(1, ranks), ranks)
+    return src, (src + shift) % ranks, np.full(src.size, size / ranks)
