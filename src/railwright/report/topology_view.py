@@ -1,0 +1,219 @@
+"""A network as a drawing that stays readable from 16 servers to 100,000 GPUs.
+
+Boxes of one tier stand in one row, servers at the bottom. A tier of more than ``MOST_BOXES`` boxes is drawn as groups
+(servers by unit, leaves and spines by plane and pod) whose parallel links become one line labelled with their number; a
+second drawing shows one unit in full. Both are Plotly figures: the same in the report and in the web application.
+"""
+
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+import polars as pl
+
+from railwright.design.plan import Plan
+from railwright.units import format_gbps
+
+MOST_BOXES = 64
+"""Boxes of a tier that are drawn one by one."""
+
+TIERS = {
+    "server": 0,
+    "storage": 0,
+    "head": 0,
+    "appliance": 0,
+    "leaf": 1,
+    "border": 1,
+    "spine": 2,
+    "core": 3,
+    "firewall": 3,
+}
+TIER_NAMES = {0: "endpoints", 1: "leaves", 2: "spines", 3: "cores"}
+
+RAIL_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8B5A2B", "#7A68B3")
+NEUTRAL = "#6B7280"
+
+
+@dataclass(frozen=True)
+class View:
+    """What is drawn: ``boxes`` (``box, label, hover, tier, x, rail``) and ``lines`` (``a, b, rail, links, gbps``)."""
+
+    boxes: pl.DataFrame
+    lines: pl.DataFrame
+    title: str
+
+
+def overview(plan: Plan, network: str = "backend") -> View:
+    """Return the whole of ``network``, tiers of more than ``MOST_BOXES`` boxes grouped."""
+    members = _members(plan, network)
+    return _view(members, _links(plan, network), f"{network.capitalize()}: the whole network")
+
+
+def unit_detail(plan: Plan, network: str = "backend", unit: int = 0) -> View | None:
+    """Return unit ``unit`` (servers on the same leaves) in full, or None when the overview already shows every box."""
+    members = _members(plan, network)
+    if not members.filter(pl.col("grouped")).height:
+        return None
+    links = _links(plan, network)
+    units = members.filter(pl.col("tier") == 0)["group"].unique(maintain_order=True)
+    servers = members.filter((pl.col("group") == units[unit]) & (pl.col("tier") == 0))
+    kept = [servers]
+    below = servers
+    for tier in (1, 2):
+        up = links.join(below.select(a_device_id="device_id"), on="a_device_id", how="semi")
+        below = members.filter(pl.col("tier") == tier).join(
+            up.select(device_id="b_device_id").unique(), on="device_id", how="semi"
+        )
+        kept.append(below)
+    shown = pl.concat(kept).with_columns(grouped=pl.len().over("tier") > 2 * MOST_BOXES)
+    inside = links.join(shown.select(a_device_id="device_id"), on="a_device_id", how="semi").join(
+        shown.select(b_device_id="device_id"), on="b_device_id", how="semi"
+    )
+    return _view(shown, inside, f"{network.capitalize()}: {units[unit]} in full")
+
+
+def draw(view: View, height: int = 520) -> go.Figure:
+    """Return ``view`` as a Plotly figure; a click on a rail in the legend hides it."""
+    figure = go.Figure()
+    place = view.boxes.select("box", "x", "tier")
+    lines = view.lines.join(place.rename({"box": "a", "x": "ax", "tier": "ay"}), on="a").join(
+        place.rename({"box": "b", "x": "bx", "tier": "by"}), on="b"
+    )
+    heaviest = float(lines["links"].max() or 1)  # type: ignore[arg-type]
+    for (rail,), rows in lines.sort("rail", "a", "b", nulls_last=True).group_by(["rail"], maintain_order=True):
+        name = "links" if rail is None else f"rail {rail}"
+        colour = rail_colour(rail)
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for ax, ay, bx, by in rows.select("ax", "ay", "bx", "by").iter_rows():
+            x += (ax, bx, None)
+            y += (ay, by, None)
+        thick = 0.6 + 2.4 * float(rows["links"].mean() or 0) / heaviest  # type: ignore[arg-type]
+        figure.add_scatter(
+            x=x, y=y, mode="lines", name=name, legendgroup=name, hoverinfo="skip", opacity=0.55,
+            line={"color": colour, "width": thick},
+        )  # fmt: skip
+        middle = rows.with_columns(x=(pl.col("ax") + pl.col("bx")) / 2, y=(pl.col("ay") + pl.col("by")) / 2)
+        figure.add_scatter(
+            x=middle["x"].to_list(), y=middle["y"].to_list(), mode="markers", legendgroup=name, showlegend=False,
+            marker={"size": 7, "color": colour, "opacity": 0}, hovertemplate="%{text}<extra></extra>",
+            text=[f"{a} – {b}<br>{n} x {format_gbps(g / n)}" for a, b, n, g in rows.select("a", "b", "links", "gbps").iter_rows()],
+        )  # fmt: skip
+    for (tier,), rows in view.boxes.sort("tier", "x").group_by(["tier"], maintain_order=True):
+        crowded = rows.height > 24
+        figure.add_scatter(
+            x=rows["x"].to_list(), y=rows["tier"].to_list(), mode="markers+text", showlegend=False,
+            text=rows["label"].to_list(), customdata=rows["hover"].to_list(),
+            textposition="bottom center" if tier == 0 else "top center",
+            textfont={"size": 9 if crowded else 11},
+            hovertemplate="%{customdata}<extra></extra>",
+            marker={
+                "symbol": "square", "size": 12 if crowded else 20, "line": {"color": "#1F2937", "width": 1},
+                "color": [rail_colour(rail) if rail is not None else "#D1D5DB" for rail in rows["rail"]],
+            },
+        )  # fmt: skip
+    tiers = sorted(view.boxes["tier"].unique().to_list())
+    figure.update_layout(
+        title=view.title, height=height, template="plotly_white", margin={"l": 70, "r": 20, "t": 50, "b": 30},
+        legend={"orientation": "h", "y": -0.08}, dragmode="pan",
+        xaxis={"visible": False, "range": [-0.04, 1.04]},
+        yaxis={
+            "tickvals": tiers, "ticktext": [TIER_NAMES[tier] for tier in tiers], "showgrid": False, "zeroline": False,
+            "range": [min(tiers) - 0.45, max(tiers) + 0.4],
+        },
+    )  # fmt: skip
+    return figure
+
+
+def rail_colour(rail: int | None) -> str:
+    """Return the colour of a rail (from 1), repeating after eight; grey for what has no rail."""
+    return NEUTRAL if rail is None else RAIL_COLOURS[(rail - 1) % len(RAIL_COLOURS)]
+
+
+def _links(plan: Plan, network: str) -> pl.DataFrame:
+    return (
+        plan.named_links()
+        .filter((pl.col("network") == network) & (pl.col("tier") != "oob"))
+        .select("a_device_id", "b_device_id", "rail", "speed_gbps")
+    )
+
+
+def _members(plan: Plan, network: str) -> pl.DataFrame:
+    """Return the boxes of ``network``: ``device_id, name, tier, rail, group, grouped``."""
+    links = _links(plan, network)
+    ids = pl.concat([links.select(device_id="a_device_id"), links.select(device_id="b_device_id")]).unique()
+    boxes = (
+        plan.devices.join(ids, on="device_id", how="semi")
+        .with_columns(tier=pl.col("role").cast(pl.String).replace_strict(TIERS, default=0, return_dtype=pl.Int64))
+        .select("device_id", "name", "role", "tier", "rail", "plane", "pod")
+    )
+    unit = (
+        links.join(boxes.filter(pl.col("tier") == 0).select(a_device_id="device_id"), on="a_device_id", how="semi")
+        .group_by("a_device_id")
+        .agg(leaves=pl.col("b_device_id").unique().sort())
+        .sort("a_device_id")
+        .with_columns(unit=pl.col("leaves").rank("dense").cast(pl.Int64))
+    )
+    first = (
+        unit.group_by("unit")
+        .agg(first=pl.col("a_device_id").min())
+        .with_columns(unit_number=pl.col("first").rank("dense"))
+    )
+    unit = unit.join(first, on="unit").select(device_id="a_device_id", unit_number=pl.col("unit_number").cast(pl.Int64))
+    serving = (
+        links.join(unit.rename({"device_id": "a_device_id"}), on="a_device_id")
+        .group_by(device_id="b_device_id")
+        .agg(leaf_unit=pl.col("unit_number").min())
+    )
+    where = pl.concat_str(
+        pl.when(pl.col("plane").is_not_null()).then(pl.format(" plane {}", "plane")).otherwise(pl.lit("")),
+        pl.when(pl.col("pod").is_not_null()).then(pl.format(" pod {}", "pod")).otherwise(pl.lit("")),
+    )
+    return (
+        boxes.join(unit, on="device_id", how="left", maintain_order="left")
+        .join(serving, on="device_id", how="left", maintain_order="left")
+        .with_columns(
+            group=pl.when(pl.col("unit_number").is_not_null())
+            .then(pl.format("unit {}", "unit_number"))
+            .when((pl.col("tier") == 1) & pl.col("leaf_unit").is_not_null())
+            .then(pl.format("leaves of unit {}", "leaf_unit"))
+            .otherwise(pl.concat_str(pl.col("role").cast(pl.String) + "s", where)),
+            grouped=pl.len().over("tier") > MOST_BOXES,
+        )
+        .sort("tier", "device_id")
+    )
+
+
+def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
+    named = members.with_columns(box=pl.when("grouped").then("group").otherwise("name"))
+    boxes = (
+        named.group_by("box", "tier", maintain_order=True)
+        .agg(
+            count=pl.len(),
+            role=pl.col("role").first(),
+            rail=pl.when(pl.col("rail").n_unique() == 1).then(pl.col("rail").first()).otherwise(None).first(),
+            first=pl.col("name").first(),
+            last=pl.col("name").last(),
+        )
+        .with_columns(
+            x=(pl.int_range(pl.len()).over("tier") + 0.5) / pl.len().over("tier"),
+            label=pl.when(pl.col("count") > 1).then(pl.format("{} ({})", "box", "count")).otherwise("box"),
+            hover=pl.when(pl.col("count") > 1)
+            .then(pl.format("{}<br>{} boxes: {} … {}", "box", "count", "first", "last"))
+            .otherwise(pl.format("{} ({})", "box", pl.col("role").cast(pl.String))),
+        )
+    )
+    crowded = boxes.with_columns(rank=pl.int_range(pl.len()).over("tier"), total=pl.len().over("tier"))
+    boxes = crowded.with_columns(
+        label=pl.when((pl.col("total") <= 24) | (pl.col("rank") % (pl.col("total") // 12).clip(1) == 0))
+        .then("label")
+        .otherwise(pl.lit(""))
+    )
+    names = named.select("device_id", "box")
+    lines = (
+        links.join(names.rename({"device_id": "a_device_id", "box": "a"}), on="a_device_id")
+        .join(names.rename({"device_id": "b_device_id", "box": "b"}), on="b_device_id")
+        .group_by("a", "b", "rail")
+        .agg(links=pl.len(), gbps=pl.col("speed_gbps").sum())
+        .sort("a", "b", "rail")
+    )
+    return View(boxes.select("box", "label", "hover", "tier", "x", "rail"), lines, title)
