@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
-
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any, TypeVar
 
 from railwright.catalog.model import Entry, Gpu, Nic, Server, Switch
-from railwright.documents import Document, KeyPath, parse_document, read_document
+from railwright.documents import Document, KeyPath, Place, dotted, parse_document, read_document
 from railwright.errors import InputError, InputErrors, nearest
+from railwright.validation import sort_errors, validate
 
 E = TypeVar("E", bound=Entry)
 
@@ -171,7 +169,7 @@ def _merge(
             keys.append((kind, key))
         merged[kind] = packaged[kind].over(ready)
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors(sort_errors(errors))
     return merged, tuple(keys)
 
 
@@ -196,43 +194,26 @@ def _user_entry(packaged: Entries[Any], kind: str, key: str, data: object, docum
 
 
 def _validated(model: type[E], key: str, data: object, document: Document, path: KeyPath) -> E:
-    """Return ``data`` as an entry; raises InputError(s) that point at the fields of ``document``."""
+    """Return ``data``, which stands at ``path`` of ``document``, as an entry; raises InputErrors that point at its fields."""
     if not isinstance(data, dict):
         raise document.error(path, "needs the fields of the entry, one per line")
     if "key" in data:
         raise document.error((*path, "key"), "is the name above; leave this line out", at_key=True)
+    part = Document(
+        document.file, {**data, "key": key}, _below(document.keys, path), _below(document.values, path), comments=()
+    )
     try:
-        return model.model_validate({**data, "key": key})
-    except ValidationError as error:
-        problems = [_input_error(model, detail, document, path) for detail in error.errors()]
-        raise problems[0] if len(problems) == 1 else InputErrors(problems) from None
+        return validate(model, part)
+    except InputErrors as error:
+        raise InputErrors(_inside(problem, path) for problem in error.errors) from None
 
 
-def _input_error(model: type[BaseModel], detail: ErrorDetails, document: Document, path: KeyPath) -> InputError:
-    place: KeyPath = (*path, *detail["loc"])
-    if detail["type"] == "missing":
-        return document.error(place, "this field is needed")
-    if detail["type"] == "extra_forbidden":
-        allowed = _fields_at(model, detail["loc"][:-1])
-        name = str(detail["loc"][-1])
-        return document.error(
-            place, f"no such field{nearest(name, allowed)}; fields: {', '.join(allowed)}", at_key=True
-        )
-    message = detail["msg"].removeprefix("Value error, ")
-    if isinstance(detail["input"], str | int | float):
-        message = f"{detail['input']!r}: {message}"
-    return document.error(place, message)
+def _below(places: Mapping[KeyPath, Place], path: KeyPath) -> dict[KeyPath, Place]:
+    depth = len(path)
+    return {place[depth:]: where for place, where in places.items() if place[:depth] == path}
 
 
-def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """Return the fields of the model that the location leads to, descending through the parts' types."""
-    for part in loc:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
-    return [name for name in model.model_fields if name != "key"]
-
-
-def _model_in(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for found in map(_model_in, get_args(annotation)) if found), None)
+def _inside(error: InputError, path: KeyPath) -> InputError:
+    """Return ``error`` with its key as seen from the whole file."""
+    key = f"{dotted(path)}.{error.key}" if error.key else dotted(path)
+    return InputError(error.message, file=error.file, line=error.line, column=error.column, key=key)

@@ -5,12 +5,38 @@ field → source, ``"*"`` for all others) and which fields nobody has verified (
 report. A value that nobody knows is absent, never 0.
 """
 
-from typing import Annotated, Literal, Self
+import re
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 Protocol = Literal["ethernet", "infiniband"]
-BreakoutMode = Annotated[str, Field(pattern=r"^[1-9]\d*x[1-9]\d*$")]
+Item = TypeVar("Item")
+
+
+def _not_empty(value: tuple[Item, ...]) -> tuple[Item, ...]:
+    if not value:
+        raise ValueError("the list is empty; it needs at least one entry")
+    return value
+
+
+def _breakout(value: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", value):
+        raise ValueError(f"{value!r} is not a breakout mode; write COUNTxGBPS, for example 2x400")
+    return value
+
+
+BreakoutMode = Annotated[str, AfterValidator(_breakout)]
+Several = Annotated[tuple[Item, ...], AfterValidator(_not_empty)]
 
 
 def _listed(value: object) -> object:
@@ -155,7 +181,7 @@ class CageGroup(BaseModel):
     form_factor: str
     lanes: PositiveInt
     lane_gbps: PositiveFloat
-    breakouts: Annotated[tuple[BreakoutMode, ...], Field(min_length=1)]
+    breakouts: Several[BreakoutMode]
     purpose: Literal["fabric", "uplink", "management"] = "fabric"
     module_limit_w: PositiveFloat | None = None
     high_power_limit_w: PositiveFloat | None = None
@@ -197,7 +223,7 @@ class Switch(Entry):
     part_number: str | None = None
     protocol: Protocol
     capacity_gbps: PositiveFloat
-    cages: Annotated[tuple[CageGroup, ...], Field(min_length=1)]
+    cages: Several[CageGroup]
     buffer_bytes: PositiveInt | None = None
     latency_ns: PositiveFloat | None = None
     ru: PositiveInt
