@@ -86,3 +86,12 @@ def headroom_formulas() -> dict[str, HeadroomFormula]:
 def platforms() -> dict[str, PlatformQos]:
     """Return what is known per switch platform (catalog key)."""
     return {key: PlatformQos.model_validate(entry) for key, entry in _platform_file()["platforms"].items()}
+
+
+@cache
+def profile_file() -> dict[str, dict[str, dict[str, object]]]:
+    """Return the profiles and conventions as written (``profiles``, ``conventions``); ``design/qos.py`` gives them their shape."""
+    loaded: dict[str, dict[str, dict[str, object]]] = YAML(typ="safe", pure=True).load(
+        (_DATA / "qos_profiles.yaml").read_text(encoding="utf-8")
+    )
+    return loaded
