@@ -38,7 +38,7 @@ _BOOL = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
 _INT = re.compile(r"^[-+]?[0-9]{1,40}$")
 _HEX = re.compile(r"^0(x[0-9a-fA-F]{1,32}|o[0-7]{1,40})$")
 _FLOAT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?$")
-_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*", re.MULTILINE)
+_HASH = re.compile(r"(?:^|(?<=\s))#", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +197,18 @@ class _Builder:
         return data
 
     def comments(self) -> Iterator[Comment]:
-        """Yield the comments: every ``#`` after a space that is not inside a scalar."""
-        inside, spans = 0, sorted(self.spans)
-        for match in _COMMENT.finditer(self.text):
-            while inside < len(spans) and spans[inside][1] <= match.start():
+        """Yield the comments: from a ``#`` after a space that is not inside a scalar to the end of the line."""
+        inside, spans, past = 0, sorted(self.spans), 0
+        for match in _HASH.finditer(self.text):
+            start = match.start()
+            while inside < len(spans) and spans[inside][1] <= start:
                 inside += 1
-            if inside < len(spans) and spans[inside][0] <= match.start():
+            if start < past or (inside < len(spans) and spans[inside][0] <= start):
                 continue
-            line = self.text.count("\n", 0, match.start()) + 1
-            yield Comment(Place(line, match.start() - self.text.rfind("\n", 0, match.start())), match[0].rstrip())
+            end = self.text.find("\n", start)
+            past = end if end >= 0 else len(self.text)
+            line = self.text.count("\n", 0, start) + 1
+            yield Comment(Place(line, start - self.text.rfind("\n", 0, start)), self.text[start:past].rstrip())
 
     def _error(self, event: Event, path: KeyPath, message: str) -> InputError:
         place = _place(event)
@@ -292,3 +295,45 @@ def _place(event: Event) -> Place:
 
 def _encodes(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+# What stands without quotes: words (but not those that older readers take for something else) and numbers with a unit.
+_PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off)$)([A-Za-z$][\w$./+-]*( [\w./+-]+)*|[0-9.]+ ?[A-Za-zµ%/]+)", re.ASCII)
+
+
+def write_yaml(data: Mapping[str, Any], indent: int = 0) -> str:
+    """Return plain data (mappings, lists, text, numbers, booleans, nothing) as YAML that :func:`parse_document` reads back."""
+    lines = ""
+    pad = "  " * indent
+    for key, value in data.items():
+        lines += f"{pad}{_written(key)}:"
+        if isinstance(value, Mapping) and value:
+            lines += "\n" + write_yaml(value, indent + 1)
+        elif isinstance(value, list) and any(isinstance(item, Mapping) and item for item in value):
+            blocks = [write_yaml(i, indent + 2).strip() if isinstance(i, Mapping) and i else _written(i) for i in value]
+            lines += "".join(f"\n{pad}  - {block}" for block in blocks) + "\n"
+        else:
+            lines += f" {_written(value)}\n"
+    return lines
+
+
+def _written(value: Any) -> str:
+    """Return a scalar, or a list or mapping of scalars in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and _is_text(value) else _quoted(value)
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return repr(value)
+
+
+def _is_text(text: str) -> bool:
+    return not any(pattern.match(text) for pattern in (_NULL, _BOOL, _INT, _HEX, _FLOAT))
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

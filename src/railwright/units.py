@@ -180,9 +180,12 @@ write_usd_per_kwh: Callable[[float], str] = partial(
     _write, units={"/kWh": Fraction(1)}, parse=parse_usd_per_kwh, form="${n}{u}"
 )
 write_ratio: Callable[[float], str] = partial(_write, units={"": Fraction(1)}, parse=parse_ratio, form="{n}:1")
-write_fraction: Callable[[float], str] = partial(
-    _write, units={"": Fraction(1), "%": Fraction(1, 100)}, parse=parse_fraction, form="{n}{u}"
-)
+
+
+def write_fraction(value: float) -> str:
+    """Return a share as ``2%``, or as a plain number where no percentage is exactly the same float."""
+    text = _digits(f"{float(Fraction(value) * 100):.12g}") + "%"
+    return text if parse_fraction(text) == value else repr(value)
 
 
 def _format(value: float, steps: tuple[tuple[float, str], ...]) -> str:
