@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from railwright.catalog.model import Entry
+from railwright.catalog.model import Record
 
 # The unit stands at the end of a field's name; longer endings first.
 _UNITS = (
@@ -53,7 +53,7 @@ class Fact:
         return asdict(self)
 
 
-def facts_of(entry: Entry) -> list[Fact]:
+def facts_of(entry: Record) -> list[Fact]:
     """Return the fields of ``entry`` that have a value, in the order of its schema; lists of parts become one fact a part.
 
     Name, vendor and notes are not facts: they are in every entry.

@@ -13,12 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from railwright.catalog.model import Entry, Gpu, Nic, Server, Switch
+from railwright.catalog.model import Gpu, Nic, Record, Server, Switch
 from railwright.documents import Document, KeyPath, Place, dotted, parse_document, read_document
 from railwright.errors import InputError, InputErrors, nearest
 from railwright.validation import sort_errors, validate
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=Record)
 
 _KEY = re.compile(r"^[a-z0-9][a-z0-9.+-]*$")
 _BLOCK = re.compile(r"^(?=[a-z0-9])", re.MULTILINE)
@@ -58,7 +58,7 @@ class Entries(Mapping[str, E]):
         return Entries(self._model, self._blocks, self._file, {**self._ready, **entries})
 
 
-KINDS: Mapping[str, type[Entry]] = {"gpus": Gpu, "nics": Nic, "servers": Server, "switches": Switch}
+KINDS: Mapping[str, type[Record]] = {"gpus": Gpu, "nics": Nic, "servers": Server, "switches": Switch}
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _merge(
         if not isinstance(given, dict):
             errors.append(document.error((kind,), "needs one mapping of entries by key"))
             continue
-        ready: dict[str, Entry] = {}
+        ready: dict[str, Record] = {}
         for key, data in given.items():
             try:
                 ready[key] = _user_entry(packaged[kind], kind, key, data, document)
@@ -173,7 +173,7 @@ def _merge(
     return merged, tuple(keys)
 
 
-def _user_entry(packaged: Entries[Any], kind: str, key: str, data: object, document: Document) -> Entry:
+def _user_entry(packaged: Entries[Any], kind: str, key: str, data: object, document: Document) -> Record:
     path: KeyPath = (kind, key)
     if not _KEY.match(key):
         raise document.error(path, "a key has lower-case letters, digits, '.', '+' and '-' only", at_key=True)

@@ -43,14 +43,13 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-class Entry(BaseModel):
-    """What every catalog entry has. ``key`` is filled in from the mapping's key."""
+class Record(BaseModel):
+    """What every entry of the catalog has. ``key`` is filled in from the mapping's key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str = ""
     name: str
-    vendor: str
     sources: dict[str, str]
     unverified: tuple[str, ...] = ()
     notes: str = ""
@@ -68,6 +67,12 @@ class Entry(BaseModel):
     def source_of(self, field: str) -> str:
         """Return where ``field`` comes from."""
         return self.sources.get(field, self.sources["*"])
+
+
+class Entry(Record):
+    """A record of something that one can buy."""
+
+    vendor: str
 
 
 class Gpu(Entry):

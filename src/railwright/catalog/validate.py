@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from railwright.catalog.load import KINDS, Catalog
-from railwright.catalog.model import Entry, Nic, Server, Switch
+from railwright.catalog.model import Nic, Record, Server, Switch
 from railwright.catalog.port_names import FIELDS, port_names
 from railwright.errors import nearest
 from railwright.findings import Finding, Severity
@@ -34,7 +34,7 @@ def catalog_findings(catalog: Catalog, *, only_user: bool = False) -> list[Findi
     return [finding for kind, key in keys for finding in _entry_findings(catalog, catalog.kind(kind)[key])]
 
 
-def _entry_findings(catalog: Catalog, entry: Entry) -> Iterator[Finding]:
+def _entry_findings(catalog: Catalog, entry: Record) -> Iterator[Finding]:
     if isinstance(entry, Nic):
         yield from _nic(entry)
     elif isinstance(entry, Server):

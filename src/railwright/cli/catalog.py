@@ -11,7 +11,7 @@ from rich.table import Table
 
 from railwright.catalog.describe import facts_of
 from railwright.catalog.load import KINDS, Catalog, load_catalog
-from railwright.catalog.model import Entry
+from railwright.catalog.model import Entry, Record
 from railwright.catalog.validate import catalog_findings
 from railwright.errors import InputError, nearest
 
@@ -39,7 +39,7 @@ def list_entries(
     for name in kinds:
         table = Table("key", "name", "vendor", "unverified", title=name, title_justify="left", box=None)
         for entry in entries[name]:
-            table.add_row(entry.key, escape(entry.name), escape(entry.vendor), str(len(entry.unverified) or ""))
+            table.add_row(entry.key, escape(entry.name), escape(_vendor(entry)), str(len(entry.unverified) or ""))
         Console().print(table)
 
 
@@ -62,7 +62,8 @@ def show_entry(
         source = str(sources.index(fact.source) + 1)
         table.add_row(fact.field, escape(_text(fact.value)), fact.unit, source, "unverified" if fact.unverified else "")
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(entry.name)}[/bold] ({escape(entry.vendor)}), {kind}")
+    vendor = f" ({escape(_vendor(entry))})" if _vendor(entry) else ""
+    console.print(f"[bold]{escape(entry.name)}[/bold]{vendor}, {kind}")
     console.print(table)
     if entry.notes:
         console.print(f"\n{escape(entry.notes)}")
@@ -78,7 +79,7 @@ def _load(user_file: Path | None) -> Catalog:
     return catalog
 
 
-def _find(catalog: Catalog, key: str) -> tuple[str, Entry]:
+def _find(catalog: Catalog, key: str) -> tuple[str, Record]:
     for kind in KINDS:
         if key in catalog.kind(kind):
             return kind, catalog.kind(kind)[key]
@@ -88,14 +89,18 @@ def _find(catalog: Catalog, key: str) -> tuple[str, Entry]:
     )
 
 
-def _summary(kind: str, entry: Entry) -> dict[str, Any]:
+def _summary(kind: str, entry: Record) -> dict[str, Any]:
     return {
         "kind": kind,
         "key": entry.key,
         "name": entry.name,
-        "vendor": entry.vendor,
+        "vendor": _vendor(entry) or None,
         "unverified": list(entry.unverified),
     }
+
+
+def _vendor(entry: Record) -> str:
+    return entry.vendor if isinstance(entry, Entry) else ""
 
 
 def _text(value: Any) -> str:
