@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from railwright.catalog.load import Catalog
-from railwright.catalog.model import Server
+from railwright.catalog.model import NicGroup, Protocol, Server
 from railwright.design.wiring import Decisions, Ids, Wiring
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec, NetworkName
@@ -55,23 +55,44 @@ class Context:
 def resolve_server(spec: ClusterSpec, catalog: Catalog) -> Server:
     """Return the catalog's server with the ``cluster.*_per_server`` and ``nic_gbps`` keys of the spec applied.
 
-    ``nic_gbps`` is the rate of a whole adapter; its ports share it.
+    The backend ports are the logical ones of the spec's transport: an adapter of 800G that offers Ethernet at 400G shows two
+    ports. Raises InputError when the adapter cannot run the transport.
     """
-    server = catalog.server(spec.cluster.server, where="cluster.server")
     wanted = spec.cluster
-    backend = server.backend
-    changes: dict[str, object] = {}
-    if wanted.nics_per_server is not None:
-        changes["count"] = wanted.nics_per_server
-    if wanted.nic_gbps is not None:
-        changes["gbps"] = wanted.nic_gbps / backend.ports
+    server = catalog.server(wanted.server, where="cluster.server")
     gpus = wanted.gpus_per_server or server.gpus
     whole_domain = server.scale_up_gpus == server.gpus
     return server.model_copy(
         update={
             "gpus": gpus,
             "scale_up_gpus": gpus if whole_domain else server.scale_up_gpus,
-            "backend": backend.model_copy(update=changes),
+            "backend": _backend_ports(spec, catalog, server),
+        }
+    )
+
+
+def _backend_ports(spec: ClusterSpec, catalog: Catalog, server: Server) -> NicGroup:
+    wanted = spec.cluster
+    group = server.backend
+    gbps = wanted.nic_gbps or group.gbps
+    ports, per_cage = group.ports, group.ports_per_cage
+    nic = catalog.nic(group.nic, where=f"servers.{server.key}.backend.nic")
+    protocol: Protocol = "infiniband" if spec.backend.transport == "infiniband" else "ethernet"
+    _, rate = nic.logical_ports(protocol)
+    if not rate:
+        raise InputError(
+            f"the adapters of {server.key} ({nic.name}) run {' and '.join(sorted(nic.port_gbps))} only, not {protocol}",
+            key="backend.transport",
+        )
+    if wanted.nic_gbps is None and rate < gbps:
+        split = round(gbps / rate)
+        gbps, ports, per_cage = rate, ports * split, per_cage * split
+    return group.model_copy(
+        update={
+            "count": wanted.nics_per_server or group.count,
+            "ports": ports,
+            "gbps": gbps,
+            "ports_per_cage": per_cage,
         }
     )
 
@@ -98,13 +119,12 @@ def count_servers(spec: ClusterSpec, server: Server) -> tuple[int, int]:
 def start_context(spec: ClusterSpec, catalog: Catalog) -> Context:
     """Return a context whose wiring has the servers and nothing else.
 
-    Servers are spread over the sites that carry the backend: in blocks, by ``share`` when every such site gives one,
-    else evenly.
+    Servers stand in equal blocks at the sites that carry the backend, counted over the size that is reserved.
     """
     server = resolve_server(spec, catalog)
     servers, reserved = count_servers(spec, server)
     wiring = Wiring()
-    site = _server_sites(spec, servers)
+    site = _server_sites(spec, servers, reserved)
     context = Context(
         spec=spec,
         catalog=catalog,
@@ -144,13 +164,8 @@ def _whole_servers(gpus: int, server: Server, key: str) -> int:
     return servers
 
 
-def _server_sites(spec: ClusterSpec, servers: int) -> NDArray[np.int64]:
-    carrying = [index for index, site in enumerate(spec.sites) if site.backend]
-    if not carrying:
-        raise InputError("no site carries the backend; set backend: true on one", key="sites")
-    given = [spec.sites[index].share for index in carrying]
-    shares = np.array([share if share is not None else 1.0 for share in given])
-    if None in given or not shares.sum():
-        shares = np.ones(len(carrying))
-    bounds = np.rint(np.cumsum(shares) / shares.sum() * servers).astype(np.int64)
-    return np.array(carrying, dtype=np.int64)[np.searchsorted(bounds, np.arange(servers), side="right")]
+def _server_sites(spec: ClusterSpec, servers: int, reserved: int) -> NDArray[np.int64]:
+    carrying = np.array([index for index, site in enumerate(spec.sites) if site.backend], dtype=np.int64)
+    if not len(carrying):
+        raise InputError("no site carries the backend; set backend: true at one", key="sites")
+    return carrying[np.arange(servers) * len(carrying) // reserved]

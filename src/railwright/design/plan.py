@@ -139,14 +139,18 @@ def load_plan(directory: Path) -> Plan:
     """Read the plan in ``directory``; raises InputError that names what is missing or broken."""
     file = directory / PLAN_FILE
     if not file.is_file():
-        raise InputError(f"is not a plan: it has no {PLAN_FILE} (make one with: railwright plan SPEC -o DIR)", file=directory)
+        raise InputError(
+            f"is not a plan: it has no {PLAN_FILE} (make one with: railwright plan SPEC -o DIR)", file=directory
+        )
     try:
         head = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
         spec = ClusterSpec.model_validate(head["spec"])
     except (YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"is not a plan of this version: {error}", file=file) from None
     user_file = directory / CATALOG_FILE
-    present = [name for name in (*tables.PLAN_TABLES, *tables.PHYSICAL_TABLES) if (directory / f"{name}.parquet").is_file()]
+    present = [
+        name for name in (*tables.PLAN_TABLES, *tables.PHYSICAL_TABLES) if (directory / f"{name}.parquet").is_file()
+    ]
     missing = [name for name in tables.PLAN_TABLES if name not in present]
     if missing:
         raise InputError(f"the plan has no table {missing[0]!r}", file=directory / f"{missing[0]}.parquet")

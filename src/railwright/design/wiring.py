@@ -183,9 +183,11 @@ def _port_rows(ends: Ends, ids: Ids, network: str, speed_gbps: float) -> pl.Data
         group, before = cage_group(ends.platform, speed_gbps, ends.purpose)
         per_cage = group.ports_at(speed_gbps)
         lanes = group.lanes // per_cage
-        cage = before + ends.first_cage + ends.slot // per_cage
+        in_group = ends.first_cage + ends.slot // per_cage
+        platform, beyond = _with_room(ends.platform, group, int(in_group.max(initial=0)))
+        cage = before + in_group + np.where(in_group > group.count, beyond, 0)
         lane_first = (ends.slot % per_cage) * lanes
-        names = port_names(ends.platform, cage, lane_first, lanes, per_cage)
+        names = port_names(platform, cage, lane_first, lanes, per_cage)
     frame = pl.DataFrame(
         {
             "port_id": ids,
@@ -203,6 +205,21 @@ def _port_rows(ends: Ends, ids: Ids, network: str, speed_gbps: float) -> pl.Data
         _column(ends.nic, "nic"),
     )
     return tables.conform("ports", frame)
+
+
+def _with_room(platform: Switch, group: CageGroup, cages: int) -> tuple[Switch, int]:
+    """Return ``platform`` with cages enough behind its last one, and how far behind the group the surplus starts.
+
+    Counts that the user insists on may ask for more ports than there are; the plan shows them on cages that do not exist,
+    and the radix rule reports these.
+    """
+    total = sum(other.count for other in platform.cages)
+    before = sum(other.count for other in platform.cages[: platform.cages.index(group)])
+    surplus = cages - group.count
+    if surplus <= 0:
+        return platform, 0
+    extra = group.model_copy(update={"count": surplus})
+    return platform.model_copy(update={"cages": (*platform.cages, extra)}), total - before - group.count
 
 
 def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
