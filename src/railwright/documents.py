@@ -78,6 +78,12 @@ class Document:
         place = (self.keys if at_key and known in self.keys else self.values)[known]
         return InputError(message, file=self.file, line=place.line, column=place.column, key=dotted(path) or None)
 
+    def path_of(self, key: str | None) -> KeyPath:
+        """Return the key path of the dotted ``key``, as far as it is written in the file."""
+        paths = {dotted(path): path for path in self.values}
+        parts = (key or "").split(".")
+        return next((paths[".".join(parts[:n])] for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in paths), ())
+
 
 def dotted(path: KeyPath) -> str:
     """Return a key path as people write it: ``sites[0].name``."""

@@ -6,6 +6,7 @@ A message names the file, line or key, the value found and what would be right. 
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 
 class RailwrightError(Exception):
@@ -47,13 +48,26 @@ class InputError(RailwrightError):
         parts = [part for part in (place, self.key) if part]
         return ": ".join([*parts, self.message])
 
+    def flat(self) -> "list[InputError]":
+        """Return the single errors that this one is made of."""
+        return [self]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as plain data with stable keys; null where it has no place."""
+        file = None if self.file is None else str(self.file)
+        return {"file": file, "line": self.line, "column": self.column, "key": self.key, "message": self.message}
+
 
 class InputErrors(InputError):
     """Several input errors at once, so that a user mends a file in one go."""
 
     def __init__(self, errors: Iterable[InputError]) -> None:
-        self.errors = list(errors)
+        self.errors = [single for error in errors for single in error.flat()]
         super().__init__("\n".join(str(error) for error in self.errors))
+
+    def flat(self) -> list[InputError]:
+        """Return the single errors that this one is made of."""
+        return self.errors
 
 
 class MissingError(RailwrightError):

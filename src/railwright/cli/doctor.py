@@ -1,0 +1,102 @@
+"""``railwright doctor``: what this machine has and lacks, what each thing is for, and the command that installs it.
+
+The list is data (``data/doctor.yaml``). Only what every command needs decides the exit code: 3 when some of it is missing.
+"""
+
+import os
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import typer
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from railwright.cli.options import Json
+from railwright.cli.output import print_json, print_table
+from railwright.documents import parse_document
+
+# Debian keeps daemons where an ordinary user's PATH does not look.
+_PLACES = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/lib/frr", "/usr/local/sbin"))
+
+
+class Need(BaseModel):
+    """Something that a machine may have: a Python module, a program, the Python itself or a right."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["python", "module", "program", "root"]
+    probe: str
+    what: str
+    install: str
+    needed: bool = False
+
+
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine lacks, and how to install it."""
+    rows = [_row(name, need) for name, need in _needs().items()]
+    lacking = [row for row in rows if row["needed"] and not row["present"]]
+    if as_json:
+        print_json({"ready": not lacking, "items": rows})
+    else:
+        print_table(
+            ("", "item", "version", "for", "install with"),
+            ((_mark(row), row["name"], row["version"] or "", row["what"], row["install"] or "") for row in rows),
+        )
+        typer.echo("\nready" if not lacking else f"\nnot ready: {', '.join(row['name'] for row in lacking)} missing")
+    if lacking:
+        raise typer.Exit(3)
+
+
+def _needs() -> dict[str, Need]:
+    text = files("railwright.cli").joinpath("data/doctor.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, Need]).validate_python(parse_document(text, "doctor.yaml").data)
+
+
+def _row(name: str, need: Need) -> dict[str, Any]:
+    present, found = _PROBES[need.kind](need.probe)
+    return {
+        "name": name,
+        "present": present,
+        "needed": need.needed,
+        "version": found,
+        "what": need.what,
+        "install": None if present else need.install,
+    }
+
+
+def _python(least: str) -> tuple[bool, str | None]:
+    found = sys.version_info[:3]
+    return found >= tuple(int(part) for part in least.split(".")), ".".join(map(str, found))
+
+
+def _module(name: str) -> tuple[bool, str | None]:
+    try:
+        if find_spec(name) is None:
+            return False, None
+    except ModuleNotFoundError:
+        return False, None
+    try:
+        return True, version(name.split(".")[0])
+    except PackageNotFoundError:
+        return True, None
+
+
+def _program(name: str) -> tuple[bool, str | None]:
+    where = shutil.which(name) or shutil.which(name, path=_PLACES)
+    return where is not None, None
+
+
+def _root(_: str) -> tuple[bool, str | None]:
+    return os.geteuid() == 0, None
+
+
+_PROBES = {"python": _python, "module": _module, "program": _program, "root": _root}
+
+
+def _mark(row: dict[str, Any]) -> str:
+    if row["present"]:
+        return "ok"
+    return "MISSING" if row["needed"] else "-"

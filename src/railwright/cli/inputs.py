@@ -1,0 +1,54 @@
+"""What commands are given: a spec, the folder of a plan, or the folder of a run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railwright.errors import InputError, InputErrors
+
+if TYPE_CHECKING:
+    from railwright.design.plan import Plan
+    from railwright.spec.load import SpecFile
+
+
+def design_spec(path: Path, seed: int | None = None) -> "Plan":
+    """Return the plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines."""
+    from railwright.design.design import design_plan
+    from railwright.spec.load import read_spec
+
+    file = read_spec(path)
+    catalog = file.catalog()
+    spec = file.checked(catalog)
+    if seed is not None:
+        spec = spec.model_copy(update={"seed": seed})
+    with placed(file):
+        return design_plan(spec, catalog)
+
+
+def open_plan(path: Path, seed: int | None = None) -> "Plan":
+    """Return the plan in the folder ``path`` (of a plan or of a run), or that of the spec in the file ``path``."""
+    if not path.is_dir():
+        return design_spec(path, seed)
+    from railwright.design.plan import load_plan
+
+    return load_plan(path / "plan" if (path / "plan" / "plan.yaml").is_file() else path)
+
+
+@contextmanager
+def placed(file: "SpecFile") -> Iterator[None]:
+    """Give the input errors of the block that know their key but not their file the line of that key in ``file``."""
+    try:
+        yield
+    except InputError as error:
+        raise InputErrors(_placed(single, file) for single in error.flat()) from None
+
+
+def _placed(error: InputError, file: "SpecFile") -> InputError:
+    document = file.document
+    if error.file is not None:
+        return error
+    path = document.path_of(error.key)
+    found = document.error(path, error.message)
+    line, column = (found.line, found.column) if path else (None, None)
+    return InputError(error.message, file=document.file, line=line, column=column, key=error.key)

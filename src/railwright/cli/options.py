@@ -1,0 +1,14 @@
+"""The options that mean the same in every command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing about progress.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more: reasons, waived findings, details.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Seed, in place of the spec's own.")]
+Directory = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")]
+MaybeDirectory = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")]
+PlanOrSpec = Annotated[Path, typer.Argument(metavar="PLAN|SPEC", help="Folder of a plan or of a run, or a spec.")]
