@@ -1,8 +1,8 @@
 """A network as a drawing that stays readable from 16 servers to 100,000 GPUs.
 
-Boxes of one tier stand in one row, servers at the bottom. A tier of more than ``MOST_BOXES`` boxes is drawn as groups
-(servers by unit, leaves and spines by plane and pod) whose parallel links become one line labelled with their number; a
-second drawing shows one unit in full. Both are Plotly figures: the same in the report and in the web application.
+Boxes of one tier stand in one row, servers at the bottom. A tier with too many boxes or too many lines is drawn as groups
+(servers by unit, leaves by rail, spines and cores by plane and pod) whose parallel links become one line that tells their
+number; a second drawing shows one unit in full. Both are Plotly figures: the same in the report and in the web application.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,9 @@ from railwright.units import format_gbps
 MOST_BOXES = 64
 """Boxes of a tier that are drawn one by one."""
 
+MOST_LINES = 512
+"""Pairs of boxes between two tiers that are drawn one by one."""
+
 TIERS = {
     "server": 0,
     "storage": 0,
@@ -28,6 +31,15 @@ TIERS = {
     "firewall": 3,
 }
 TIER_NAMES = {0: "endpoints", 1: "leaves", 2: "spines", 3: "cores"}
+
+PLURALS = {
+    "leaf": "leaves",
+    "spine": "spines",
+    "core": "cores",
+    "border": "borders",
+    "server": "servers",
+    "head": "head nodes",
+}
 
 RAIL_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8B5A2B", "#7A68B3")
 NEUTRAL = "#6B7280"
@@ -43,9 +55,8 @@ class View:
 
 
 def overview(plan: Plan, network: str = "backend") -> View:
-    """Return the whole of ``network``, tiers of more than ``MOST_BOXES`` boxes grouped."""
-    members = _members(plan, network)
-    return _view(members, _links(plan, network), f"{network.capitalize()}: the whole network")
+    """Return the whole of ``network``, tiers with too many boxes or lines grouped."""
+    return _view(_members(plan, network), _links(plan, network), f"{network.capitalize()}: the whole network")
 
 
 def unit_detail(plan: Plan, network: str = "backend", unit: int = 0) -> View | None:
@@ -54,8 +65,8 @@ def unit_detail(plan: Plan, network: str = "backend", unit: int = 0) -> View | N
     if not members.filter(pl.col("grouped")).height:
         return None
     links = _links(plan, network)
-    units = members.filter(pl.col("tier") == 0)["group"].unique(maintain_order=True)
-    servers = members.filter((pl.col("group") == units[unit]) & (pl.col("tier") == 0))
+    units = members.filter(pl.col("unit").is_not_null())["unit"].unique(maintain_order=True)
+    servers = members.filter(pl.col("unit") == units[unit])
     kept = [servers]
     below = servers
     for tier in (1, 2):
@@ -68,7 +79,7 @@ def unit_detail(plan: Plan, network: str = "backend", unit: int = 0) -> View | N
     inside = links.join(shown.select(a_device_id="device_id"), on="a_device_id", how="semi").join(
         shown.select(b_device_id="device_id"), on="b_device_id", how="semi"
     )
-    return _view(shown, inside, f"{network.capitalize()}: {units[unit]} in full")
+    return _view(shown, inside, f"{network.capitalize()}: unit {units[unit]} in full")
 
 
 def draw(view: View, height: int = 520) -> go.Figure:
@@ -96,7 +107,9 @@ def draw(view: View, height: int = 520) -> go.Figure:
         figure.add_scatter(
             x=middle["x"].to_list(), y=middle["y"].to_list(), mode="markers", legendgroup=name, showlegend=False,
             marker={"size": 7, "color": colour, "opacity": 0}, hovertemplate="%{text}<extra></extra>",
-            text=[f"{a} – {b}<br>{n} x {format_gbps(g / n)}" for a, b, n, g in rows.select("a", "b", "links", "gbps").iter_rows()],
+            text=[
+                f"{a} – {b}<br>{n} x {format_gbps(g / n)}" for a, b, n, g in rows.select("a", "b", "links", "gbps").iter_rows()
+            ],
         )  # fmt: skip
     for (tier,), rows in view.boxes.sort("tier", "x").group_by(["tier"], maintain_order=True):
         crowded = rows.height > 24
@@ -138,49 +151,61 @@ def _links(plan: Plan, network: str) -> pl.DataFrame:
 
 
 def _members(plan: Plan, network: str) -> pl.DataFrame:
-    """Return the boxes of ``network``: ``device_id, name, tier, rail, group, grouped``."""
+    """Return the boxes of ``network``: ``device_id, name, role, tier, rail, unit, group, grouped``."""
     links = _links(plan, network)
     ids = pl.concat([links.select(device_id="a_device_id"), links.select(device_id="b_device_id")]).unique()
     boxes = (
         plan.devices.join(ids, on="device_id", how="semi")
         .with_columns(tier=pl.col("role").cast(pl.String).replace_strict(TIERS, default=0, return_dtype=pl.Int64))
         .select("device_id", "name", "role", "tier", "rail", "plane", "pod")
-    )
-    unit = (
-        links.join(boxes.filter(pl.col("tier") == 0).select(a_device_id="device_id"), on="a_device_id", how="semi")
-        .group_by("a_device_id")
-        .agg(leaves=pl.col("b_device_id").unique().sort())
-        .sort("a_device_id")
-        .with_columns(unit=pl.col("leaves").rank("dense").cast(pl.Int64))
-    )
-    first = (
-        unit.group_by("unit")
-        .agg(first=pl.col("a_device_id").min())
-        .with_columns(unit_number=pl.col("first").rank("dense"))
-    )
-    unit = unit.join(first, on="unit").select(device_id="a_device_id", unit_number=pl.col("unit_number").cast(pl.Int64))
-    serving = (
-        links.join(unit.rename({"device_id": "a_device_id"}), on="a_device_id")
-        .group_by(device_id="b_device_id")
-        .agg(leaf_unit=pl.col("unit_number").min())
-    )
-    where = pl.concat_str(
-        pl.when(pl.col("plane").is_not_null()).then(pl.format(" plane {}", "plane")).otherwise(pl.lit("")),
-        pl.when(pl.col("pod").is_not_null()).then(pl.format(" pod {}", "pod")).otherwise(pl.lit("")),
-    )
-    return (
-        boxes.join(unit, on="device_id", how="left", maintain_order="left")
-        .join(serving, on="device_id", how="left", maintain_order="left")
-        .with_columns(
-            group=pl.when(pl.col("unit_number").is_not_null())
-            .then(pl.format("unit {}", "unit_number"))
-            .when((pl.col("tier") == 1) & pl.col("leaf_unit").is_not_null())
-            .then(pl.format("leaves of unit {}", "leaf_unit"))
-            .otherwise(pl.concat_str(pl.col("role").cast(pl.String) + "s", where)),
-            grouped=pl.len().over("tier") > MOST_BOXES,
-        )
+        .join(_units(links, plan), on="device_id", how="left", maintain_order="left")
         .sort("tier", "device_id")
     )
+    tiers = [rows for _, rows in boxes.group_by("tier", maintain_order=True)]
+    grouped = pl.concat([_with_groups(rows) for rows in tiers])
+    tier_of = boxes.select("device_id", "tier")
+    pairs = (
+        links.unique(["a_device_id", "b_device_id"])
+        .join(tier_of.rename({"device_id": "a_device_id", "tier": "a"}), on="a_device_id")
+        .join(tier_of.rename({"device_id": "b_device_id", "tier": "b"}), on="b_device_id")
+        .group_by("a", "b")
+        .len()
+        .filter(pl.col("len") > MOST_LINES)
+    )
+    crowded = pl.concat([pairs["a"], pairs["b"]]).unique()
+    many = pl.len().over("tier") > MOST_BOXES
+    return grouped.with_columns(grouped=many | pl.col("tier").is_in(crowded.implode()))
+
+
+def _units(links: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """Return ``device_id, unit`` of the servers: those on the same leaves share a unit, numbered from 1."""
+    servers = plan.devices.filter(pl.col("role") == "server").select(a_device_id="device_id")
+    leaves = (
+        links.join(servers, on="a_device_id", how="semi")
+        .group_by("a_device_id")
+        .agg(leaves=pl.col("b_device_id").unique().sort())
+        .with_columns(first=pl.col("a_device_id").min().over("leaves"))
+    )
+    return leaves.select(device_id="a_device_id", unit=pl.col("first").rank("dense").cast(pl.Int64))
+
+
+def _with_groups(tier: pl.DataFrame) -> pl.DataFrame:
+    """Return one tier with the finest grouping that gives at most ``MOST_BOXES`` groups."""
+    role = pl.col("role").cast(pl.String).replace(PLURALS)
+    named = {
+        "unit": pl.format("unit {}", "unit"),
+        "rail": pl.format("rail {} {}", "rail", role),
+        "pod": pl.format("pod {} {}", "pod", role),
+        "plane": pl.format("plane {} {}", "plane", role),
+    }
+    choices = [("plane", "pod", "rail"), ("plane", "rail"), ("unit",), ("plane", "pod"), ("pod",), ("plane",)]
+    for keys in choices:
+        present = [key for key in keys if tier[key].null_count() < tier.height]
+        if present and tier.select(present).n_unique() <= MOST_BOXES:
+            parts = [pl.when(pl.col(key).is_not_null()).then(named[key]).otherwise(pl.lit("")) for key in present]
+            label = pl.concat_str(parts, separator=" ").str.strip_chars()
+            return tier.with_columns(group=pl.when(label == "").then(role).otherwise(label))
+    return tier.with_columns(group=role)
 
 
 def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
