@@ -1,0 +1,169 @@
+// What happens to the network in a run, samples of its queues, and why a run that stands still does so.
+#pragma once
+#include "packet/engine.hpp"
+
+namespace railwright::packet {
+
+inline void Engine::set_port(std::uint32_t link, bool up) {
+    Port& port = ports_[link];
+    if (port.up == up) return;
+    port.up = up;
+    if (up) {
+        if (o_.credits)
+            for (int cls = 0; cls < classes_; ++cls) {
+                Lane& l = lanes_[lane_of(link, static_cast<std::uint32_t>(cls))];
+                l.credit = static_cast<std::int32_t>(o_.credit_bytes) - static_cast<std::int32_t>(l.ingress);
+                returns_[lane_of(link, static_cast<std::uint32_t>(cls))].head = returns_[lane_of(link, static_cast<std::uint32_t>(cls))].ring.size();
+            }
+        port.starved = 0;
+        serve(link);
+        return;
+    }
+    for (std::uint32_t cls = 0; cls <= lane_mask_; ++cls) {
+        const std::uint32_t lane = lane_of(link, cls);
+        Lane& l = lanes_[lane];
+        const std::uint32_t first = l.ring.mid, last = l.ring.tail;
+        l.ring.tail = first;
+        l.queued = 0;
+        for (std::uint32_t i = first; i != last; ++i) {
+            const Packet packet = l.ring.at(i);
+            if (packet.ingress != NONE) leave(packet.ingress, packet.bytes);
+            drop(packet, lane);
+        }
+        if (pauses_[lane].paused) end_pause(lane);
+        l.pausing = false;
+    }
+    port.waiting = 0;
+}
+
+inline void Engine::on_change(std::uint32_t index) {
+    const Change& change = changes_[index];
+    const auto subject = static_cast<std::uint32_t>(change.subject);
+    const bool up = change.kind == LINK_UP || change.kind == NODE_UP;
+    switch (change.kind) {
+        case LINK_DOWN:
+        case LINK_UP:
+            set_port(subject, up);
+            set_port(subject ^ 1u, up);
+            break;
+        case NODE_DOWN:
+        case NODE_UP:
+            for (const LinkSpan& span : {routes_.out_links(change.subject), routes_.in_links(change.subject)})
+                for (const std::int32_t link : span) set_port(static_cast<std::uint32_t>(link), up);
+            break;
+        case STORM_ON:
+        case STORM_OFF:
+            for (const std::int32_t link : routes_.in_links(change.subject))
+                for (int cls = 0; cls < classes_; ++cls) {
+                    if (!o_.classes[cls].lossless) continue;
+                    const std::uint32_t lane = lane_of(static_cast<std::uint32_t>(link), static_cast<std::uint32_t>(cls));
+                    if (change.kind == STORM_ON) {
+                        send_pause(lane);
+                    } else {
+                        send_resume(lane);
+                    }
+                }
+            return;
+    }
+    const Ps noticed = now + static_cast<Ps>(o_.reroute_us * 1e6);
+    push(noticed, REROUTE, index);
+}
+
+inline void Engine::on_sample() {
+    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
+        if (lanes_[lane].queued && (lane & lane_mask_) != lane_mask_)
+            samples_.push_back({now, lane >> lane_bits_, static_cast<std::uint8_t>(lane & lane_mask_), lanes_[lane].queued});
+    if (static_cast<std::int64_t>(samples_.size()) > o_.sample_limit) {  // keep every second moment, and go on at half the pace
+        sample_every_ *= 2;
+        std::size_t kept = 0;
+        for (const Sample& sample : samples_)
+            if (sample.time % sample_every_ == 0) samples_[kept++] = sample;
+        samples_.resize(kept);
+    }
+    push_background((now / sample_every_ + 1) * sample_every_, SAMPLE, 0);
+}
+
+// A paused (or starved) lane with packets waits for the lanes of the next switch that hold packets which came in by it. A
+// cycle of such waits never ends.
+inline bool Engine::find_wait_cycle() {
+    const auto stuck = [&](std::uint32_t lane) {
+        const Port& port = ports_[lane >> lane_bits_];
+        const Lane& l = lanes_[lane];
+        return l.ring.mid != l.ring.tail && ((port.paused | port.starved) >> (lane & lane_mask_) & 1);
+    };
+    enum : std::uint8_t { NEW, OPEN, DONE };
+    std::vector<std::uint8_t> seen(lanes_.size(), NEW);
+    std::vector<std::uint32_t> trail;
+    const auto waits_on = [&](std::uint32_t lane) {
+        std::vector<std::uint32_t> next;
+        const std::int32_t node = ports_[lane >> lane_bits_].dst;
+        for (const std::int32_t link : routes_.out_links(node))
+            for (int cls = 0; cls < classes_; ++cls) {
+                const std::uint32_t other = lane_of(static_cast<std::uint32_t>(link), static_cast<std::uint32_t>(cls));
+                if (!stuck(other)) continue;
+                const Ring& ring = lanes_[other].ring;
+                for (std::uint32_t i = ring.mid; i != ring.tail; ++i)
+                    if (ring.at(i).ingress == lane) {
+                        next.push_back(other);
+                        break;
+                    }
+            }
+        return next;
+    };
+    struct Frame {
+        std::uint32_t lane;
+        std::vector<std::uint32_t> next;
+        std::size_t at;
+    };
+    for (std::uint32_t start = 0; start < lanes_.size(); ++start) {
+        if (seen[start] != NEW || !stuck(start)) continue;
+        std::vector<Frame> stack{{start, waits_on(start), 0}};
+        seen[start] = OPEN;
+        while (!stack.empty()) {
+            Frame& top = stack.back();
+            if (top.at == top.next.size()) {
+                seen[top.lane] = DONE;
+                stack.pop_back();
+                continue;
+            }
+            const std::uint32_t next = top.next[top.at++];
+            if (seen[next] == OPEN) {
+                culprits.clear();
+                std::size_t from = 0;
+                while (stack[from].lane != next) ++from;
+                for (; from < stack.size(); ++from) culprits.push_back(stack[from].lane);
+                return true;
+            }
+            if (seen[next] == NEW) {
+                seen[next] = OPEN;
+                stack.push_back({next, waits_on(next), 0});
+            }
+        }
+    }
+    return false;
+}
+
+// Nothing more can happen and operations are left: why?
+inline void Engine::diagnose() {
+    if (find_wait_cycle()) {
+        ending = o_.credits ? Ending::CREDIT_DEADLOCK : Ending::PAUSE_DEADLOCK;
+        return;
+    }
+    culprits.clear();
+    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
+        if (pauses_[lane].paused && (lanes_[lane].queued || (ports_[lane >> lane_bits_].sources >> (lane & lane_mask_) & 1)))
+            culprits.push_back(lane);
+    if (!culprits.empty()) {
+        ending = Ending::PAUSED_FOREVER;
+        return;
+    }
+    for (std::uint32_t op = 0; op < ops_.n; ++op)
+        if (op_[op].finish < 0 && op_[op].start >= 0) culprits.push_back(op);
+    ending = Ending::LOST_TAIL;
+    if (!culprits.empty()) return;
+    ending = Ending::DEPENDENCY_CYCLE;
+    for (std::uint32_t op = 0; op < ops_.n; ++op)
+        if (op_[op].finish < 0) culprits.push_back(op);
+}
+
+}  // namespace railwright::packet

@@ -1,0 +1,54 @@
+// The dependency graph of operations: what is sent, computed or waited for, and what each one waits for.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "packet/wheel.hpp"
+
+namespace railwright::packet {
+
+enum OpKind : std::uint8_t { SEND, REDUCE, COMPUTE, BARRIER };
+
+// Borrowed columns of `n` operations; `after` and `path` are lists of lists (offsets and values).
+struct Operations {
+    std::uint32_t n = 0;
+    const std::uint8_t* kind = nullptr;
+    const std::int32_t* src = nullptr;
+    const std::int32_t* dst = nullptr;
+    const std::int64_t* bytes = nullptr;
+    const std::int64_t* duration_ps = nullptr;
+    const std::int64_t* start_ps = nullptr;
+    const std::uint32_t* repeat = nullptr;
+    const std::uint8_t* cls = nullptr;
+    const std::uint32_t* entropy = nullptr;
+    const std::int64_t* after_offset = nullptr;
+    const std::uint32_t* after = nullptr;
+    const std::int64_t* path_offset = nullptr;
+    const std::int32_t* path = nullptr;
+};
+
+struct OpState {
+    Ps start = -1, finish = -1, ideal = 0;
+    std::int64_t again_bytes = 0;
+    std::uint32_t waits_for = 0;
+    std::uint32_t repeats_left = 0;
+    std::uint16_t flows_left = 0;
+    std::uint16_t hops = 0;
+    bool failed = false;
+};
+
+// Who waits for whom, turned round once.
+struct Dependents {
+    std::vector<std::uint32_t> offset, op;
+
+    explicit Dependents(const Operations& ops) : offset(ops.n + 1, 0), op(static_cast<std::size_t>(ops.after_offset[ops.n])) {
+        const std::int64_t edges = ops.after_offset[ops.n];
+        for (std::int64_t i = 0; i < edges; ++i) ++offset[ops.after[i] + 1];
+        for (std::uint32_t i = 0; i < ops.n; ++i) offset[i + 1] += offset[i];
+        std::vector<std::uint32_t> fill(offset.begin(), offset.end() - 1);
+        for (std::uint32_t i = 0; i < ops.n; ++i)
+            for (std::int64_t k = ops.after_offset[i]; k < ops.after_offset[i + 1]; ++k) op[fill[ops.after[k]]++] = i;
+    }
+};
+
+}  // namespace railwright::packet

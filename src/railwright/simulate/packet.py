@@ -1,0 +1,140 @@
+"""The packet engine's Python face: a network, a traffic table and options in, flows and used links out.
+
+The engine (`native/packet`) simulates every packet, acknowledgement and pause frame in integer picoseconds. Same input and
+seed give the same bytes. A run that cannot finish returns what there is, with a named diagnosis.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from railwright import _native
+from railwright.simulate.network import Network
+from railwright.simulate.packet_columns import change_columns, native_options, network_columns, operation_columns
+from railwright.simulate.packet_options import PacketOptions
+from railwright.simulate.packet_why import Diagnosis, diagnosis_of, explain
+from railwright.tables import conform
+
+
+@dataclass(frozen=True)
+class PacketResult:
+    """What a run gives.
+
+    ``flows`` and ``links_used`` have the schemas of those tables (one row per operation; per link and direction).
+    ``counters``: pause_frames, paused_us, ecn_marks, cnps, drops, events, data_packet_hops (first transmissions, per link
+    crossed), cpu_s (of the thread, as the operating system tells), wall_s, and more. ``pauses``: one row per paused
+    transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch. ``samples``:
+    queue lengths over time when asked for. ``why``: sentences. ``diagnosis``: null when all operations finished.
+    """
+
+    flows: pl.DataFrame
+    links_used: pl.DataFrame
+    counters: dict[str, float]
+    pauses: pl.DataFrame
+    buffers: pl.DataFrame
+    samples: pl.DataFrame
+    why: list[str]
+    diagnosis: Diagnosis | None
+
+
+def simulate_packets(
+    network: Network,
+    traffic: pl.DataFrame,
+    options: PacketOptions,
+    seed: int = 0,
+    *,
+    pinned: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+) -> PacketResult:
+    """Run ``traffic`` over ``network``; ``pinned`` gives paths as of `routing.route` (an empty one: the options' path mode).
+
+    Interruptible; releases the interpreter lock. Raises InputError for traffic or options that do not fit the network.
+    """
+    columns = network_columns(network, options)
+    operations = operation_columns(traffic, network, options, seed, pinned)
+    changes = change_columns(options.changes, network)
+    began = time.perf_counter()
+    raw = _native.simulate_packets(columns, operations, changes, native_options(options, seed))
+    wall_s = time.perf_counter() - began
+    flows = _flows(traffic, raw)
+    links = _links(network, raw)
+    pauses = _pauses(network, raw)
+    buffers = pl.DataFrame(
+        {
+            "node": network.node_name,
+            "shared_bytes": raw["pool_capacity"],
+            "shared_used_max_bytes": raw["pool_used_max"],
+        }
+    ).filter(pl.Series(network.node_kind == 1))
+    samples = pl.DataFrame(
+        {
+            "time_us": raw["sample_ps"] / 1e6,
+            "link_id": network.link_id[raw["sample_link"] // 2],
+            "forward": raw["sample_link"] % 2 == 0,
+            "class": raw["sample_class"],
+            "queued_bytes": raw["sample_queued"],
+        }
+    )
+    counters = {
+        **raw["counters"],
+        "paused_us": float(raw["link_pause_ps"].sum()) / 1e6,
+        "cpu_s": raw["cpu_s"],
+        "wall_s": wall_s,
+        "end_us": raw["end_ps"] / 1e6,
+    }
+    diagnosis = diagnosis_of(network, traffic, options, raw)
+    why = explain(network, options, columns, raw, pauses, links)
+    if diagnosis is not None:
+        why.insert(0, diagnosis.message)
+    return PacketResult(flows, links, counters, pauses, buffers, samples, why, diagnosis)
+
+
+def _flows(traffic: pl.DataFrame, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+    start, finish = raw["start_ps"].astype(np.float64), raw["finish_ps"].astype(np.float64)
+    repeat = pl.col("repeat").fill_null(1) if "repeat" in traffic.columns else pl.lit(1)
+    known = [name for name in ("op_id", "job", "class", "src", "dst") if name in traffic.columns]
+    frame = traffic.select(*known, (pl.col("bytes").fill_null(0.0) * repeat).alias("bytes"), "kind").with_columns(
+        start_us=pl.Series(np.where(start < 0, np.nan, start / 1e6)).fill_nan(None),
+        finish_us=pl.Series(np.where(finish < 0, np.nan, finish / 1e6)).fill_nan(None),
+        ideal_us=pl.Series(raw["ideal_ps"] / 1e6) * traffic.select(repeat.alias("repeat")).to_series(),
+        hops=pl.Series(raw["hops"]),
+        retransmitted_bytes=pl.Series(raw["again_bytes"].astype(np.float64)),
+    )
+    sends = frame.filter(pl.col("kind").cast(pl.String) == "send").drop("kind")
+    return conform("flows", sends.with_columns(fct_us=pl.col("finish_us") - pl.col("start_us")))
+
+
+def _links(network: Network, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+    count = network.link_gbps.size
+    carried = raw["link_bytes"].astype(np.float64)
+    duration_us = max(float(raw["end_ps"]) / 1e6, 1e-12)
+    frame = pl.DataFrame(
+        {
+            "link_id": np.repeat(network.link_id, 2),
+            "forward": np.arange(count) % 2 == 0,
+            "bytes": carried,
+            "util": carried * 8e-3 / (network.link_gbps * duration_us),
+            "queue_max_bytes": raw["link_queue_max"].astype(np.float64),
+            "ecn_marks": raw["link_marks"].astype(np.uint64),
+            "pause_us": raw["link_pause_ps"] / 1e6,
+            "drops": raw["link_drops"].astype(np.uint64),
+        }
+    )
+    return conform("links_used", frame)
+
+
+def _pauses(network: Network, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+    links = np.flatnonzero(raw["link_pause_frames"])
+    return pl.DataFrame(
+        {
+            "link_id": network.link_id[links // 2],
+            "forward": links % 2 == 0,
+            "from": network.node_name.gather(network.link_src[links]),
+            "to": network.node_name.gather(network.link_dst[links]),
+            "frames": raw["link_pause_frames"][links],
+            "paused_us": raw["link_pause_ps"][links] / 1e6,
+            "longest_us": raw["link_longest_pause_ps"][links] / 1e6,
+        }
+    ).sort("paused_us", "link_id", "forward", descending=[True, False, True])

@@ -1,0 +1,121 @@
+"""Why a packet run went as it did: the bottleneck, thresholds that nothing reached, who paused whom, and named endings."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from railwright.simulate.network import HOST, Network
+from railwright.simulate.packet_options import PacketOptions
+from railwright.units import format_bytes, format_gbps, format_us
+
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why operations are left: a stable ``code``, a sentence, and the places (lanes of a cycle, or operation ids)."""
+
+    code: str
+    message: str
+    places: list[str]
+
+
+def diagnosis_of(
+    network: Network, traffic: pl.DataFrame, options: PacketOptions, raw: dict[str, Any]
+) -> Diagnosis | None:
+    """Return None for a run that finished, else what stopped it."""
+    ending = raw["ending"]
+    if ending == "finished":
+        return None
+    culprits = raw["culprits"]
+    left = int((raw["finish_ps"] < 0).sum())
+    if ending in ("pause-deadlock", "credit-deadlock", "paused-forever"):
+        links = culprits >> raw["lane_bits"]
+        places = [
+            f"{network.node_name[int(network.link_src[link])]} → {network.node_name[int(network.link_dst[link])]}"
+            for link in links
+        ]
+    else:
+        places = [f"operation {traffic['op_id'][int(op)]}" for op in culprits[:_NAMED]]
+    listed = ", ".join(places[:_NAMED]) + (", …" if len(places) > _NAMED else "")
+    drops = raw["counters"]["drops"]
+    messages = {
+        "pause-deadlock": f"deadlock: every port of this cycle is paused by the next one: {listed}",
+        "credit-deadlock": f"deadlock: every port of this cycle waits for credits of the next one: {listed}",
+        "paused-forever": f"paused and never resumed: {listed}",
+        "lost-tail": (
+            f"the last packet or its acknowledgement was lost ({drops} drops) and no retransmission timeout is set"
+            f" (rto_us 0): {listed}"
+        ),
+        "dependency-cycle": f"these operations wait for each other: {listed}",
+        "unreachable": f"no path: {listed}",
+        "retry-exceeded": f"gave up after the last retry (retry_limit): {listed}",
+        "time-limit": f"stopped at time_limit_us {options.time_limit_us:g}",
+    }
+    return Diagnosis(ending, f"{messages[ending]}; {left} operations did not finish", places)
+
+
+def explain(
+    network: Network,
+    options: PacketOptions,
+    columns: dict[str, Any],
+    raw: dict[str, Any],
+    pauses: pl.DataFrame,
+    links: pl.DataFrame,
+) -> list[str]:
+    """Return sentences about the run, the most telling first."""
+    told = []
+    util = links["util"].to_numpy()
+    if util.size and util.max() > 0:
+        most = int(np.argmax(util))
+        told.append(
+            f"bottleneck: {_link_name(network, most)} ({format_gbps(float(network.link_gbps[most]))})"
+            f" was {util[most]:.0%} busy, its queue reached {format_bytes(float(links['queue_max_bytes'][most]))}"
+        )
+    switch = network.node_kind[network.link_src] != HOST
+    longest = float(raw["link_queue_max"][switch].max()) if switch.any() else 0.0
+    first = options.classes[0]
+    if first.kmax_bytes:
+        if raw["counters"]["ecn_marks"] == 0:
+            told.append(
+                f"ECN never marked: the longest switch queue was {format_bytes(longest)},"
+                f" kmin_bytes of class {first.name!r} is {format_bytes(first.kmin_bytes)}"
+            )
+        else:
+            told.append(
+                f"ECN marked {raw['counters']['ecn_marks']:,} packets, {raw['counters']['cnps']:,} notifications came back"
+            )
+    if options.transport == "rocev2" and any(item.lossless for item in options.classes):
+        told += _pause_story(options, raw, pauses)
+    counters = raw["counters"]
+    if counters["drops"]:
+        told.append(
+            f"{counters['drops']:,} packets were lost ({counters['corrupted']:,} corrupted);"
+            f" {counters['retransmitted_packets']:,} sent again, {counters['timeouts']:,} timeouts"
+        )
+    if counters["watchdog"]:
+        told.append(f"the PFC watchdog took {counters['watchdog']:,} queues out of flow control")
+    return told
+
+
+def _pause_story(options: PacketOptions, raw: dict[str, Any], pauses: pl.DataFrame) -> list[str]:
+    if pauses.is_empty():
+        fullest = int(np.argmax(raw["pool_used_max"])) if raw["pool_used_max"].size else 0
+        used, capacity = int(raw["pool_used_max"][fullest]), int(raw["pool_capacity"][fullest])
+        return [f"PFC never paused: the fullest shared buffer held {format_bytes(used)} of {format_bytes(capacity)}"]
+    worst = pauses.row(0, named=True)
+    told = [
+        f"PFC: {worst['to']} paused {worst['from']} for {format_us(worst['paused_us'])} in {worst['frames']:,} frames,"
+        f" the most of {pauses.height} paused links"
+    ]
+    if raw["counters"]["ecn_marks"] == 0 and options.classes[0].kmax_bytes:
+        told.append(
+            "PFC paused before ECN marked a single packet: kmin_bytes is above what the pause threshold lets queue up"
+        )
+    return told
+
+
+def _link_name(network: Network, link: int) -> str:
+    return f"{network.node_name[int(network.link_src[link])]} → {network.node_name[int(network.link_dst[link])]}"
