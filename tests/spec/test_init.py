@@ -65,13 +65,22 @@ def test_every_commented_example_is_valid_when_its_comment_sign_is_taken_away():
         "backend": ("# switch: ", "# counts: "),
         "storage": ("# appliance_read: ", "# appliance_write: "),
         "demand": ("# requests: ", "# dataset_read: ", "# checkpoint: "),
-        "top": ("# tenants:", "#   - {", "# workload:", "#   name", "#   tensor", "# growth: ", "# converge: ", "# prices:"),
+        "top": (
+            "# tenants:",
+            "#   - {",
+            "# workload:",
+            "#   name",
+            "#   tensor",
+            "# growth: ",
+            "# converge: ",
+            "# prices:",
+        ),
         "economics": ("#   dgx-h100: ",),
     }
     text = initial_spec(1024, "h100", "rocev2")
     for mark in (mark for marks in examples.values() for mark in marks):
         assert mark in text
-        text = text.replace(mark, mark.replace("# ", "", 1) if not mark.startswith("#  ") else mark.replace("# ", "", 1))
+        text = text.replace(mark, mark.replace("# ", "", 1))
     spec = parse_spec(text).checked(catalog())
     assert spec.demand.checkpoint == 1024e9
     assert spec.tenants[0].servers == 32

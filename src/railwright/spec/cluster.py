@@ -278,7 +278,7 @@ class ClusterSpec(Model):
     storage: Storage = Field(Storage(), description="Datasets and checkpoints.")
     management: Management = Field(Management(), description="In-band and out-of-band management.")
     converge: tuple[NetworkName, ...] = Field((), description="Networks that share one fabric: `[frontend, storage]`.")
-    sites: tuple[Site, ...] = Field((Site(name="site1"),), min_length=1, description="Where it stands.")
+    sites: tuple[Site, ...] = Field((Site(name="site1"),), description="Where it stands.")
     tenants: tuple[Tenant, ...] = Field((), description="Who shares it.")
     demand: Demand = Field(Demand(), description="What it has to serve.")
     workload: Workload | None = Field(None, description="The job that it is for.")
@@ -293,6 +293,13 @@ class ClusterSpec(Model):
             raise ValueError("name at least two networks that share one fabric, for example [frontend, storage]")
         if len(set(value)) != len(value):
             raise ValueError("names a network twice")
+        return value
+
+    @field_validator("sites")
+    @classmethod
+    def _somewhere(cls, value: tuple[Site, ...]) -> tuple[Site, ...]:
+        if not value:
+            raise ValueError("name at least one site, or leave the key out")
         return value
 
     @model_validator(mode="after")
