@@ -100,10 +100,7 @@ def _backend_ports(spec: ClusterSpec, catalog: Catalog, server: Server) -> NicGr
 def count_servers(spec: ClusterSpec, server: Server) -> tuple[int, int]:
     """Return the servers to build and the servers to reserve ports for; raises InputError when GPUs do not fill servers."""
     cluster = spec.cluster
-    if cluster.servers is not None:
-        servers = cluster.servers
-    else:
-        servers = _whole_servers(cluster.gpus or 0, server, "cluster.gpus")
+    servers = cluster.servers or _whole_servers(cluster.gpus or 0, server, "cluster.gpus")
     reserved = servers
     if spec.growth is not None:
         reserved = _whole_servers(spec.growth.gpus, server, "growth.gpus")

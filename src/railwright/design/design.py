@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import polars as pl
+
 from railwright.catalog.load import Catalog
 from railwright.design.backend import design_backend
 from railwright.design.context import NETWORKS, Context, start_context
@@ -34,12 +36,13 @@ def build_networks(context: Context, say: Progress, standing: Callable[[Context]
     say("backend")
     design_backend(context)
     say("placement")
-    layout = place(context, context.wiring.finish(), standing(context) if standing else None)
-    return layout
+    return place(context, context.wiring.finish(), standing(context) if standing else None)
 
 
-def finish_plan(context: Context, layout: Layout, built: Mapping[str, Any], say: Progress) -> Plan:
-    """Return the plan of the tables ``built``, with racks and addresses."""
+def finish_plan(
+    context: Context, layout: Layout, built: Mapping[str, pl.DataFrame], say: Progress, standing: Plan | None = None
+) -> Plan:
+    """Return the plan of the tables ``built``, with racks and addresses; those of ``standing`` stay as they are."""
     facts: dict[str, dict[str, Any]] = {name: dict(context.decisions[name].facts) for name in NETWORKS}
     facts["placement"] = dict(layout.decisions.facts)
     chosen = [*((name, context.decisions[name]) for name in NETWORKS), ("placement", layout.decisions)]

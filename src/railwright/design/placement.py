@@ -54,7 +54,7 @@ def place(context: Context, built: Mapping[str, pl.DataFrame], standing: Layout 
     heights = _heights(context.catalog, devices)
     placed = np.zeros(len(devices), dtype=bool)
     racks = [] if standing is None else [standing.racks]
-    places = [] if standing is None else [standing.devices]
+    places = [tables.empty("devices").select("device_id", "rack", "ru") if standing is None else standing.devices]
     if standing is not None:
         placed[standing.devices["device_id"].to_numpy()] = True
     free = ~placed & ~devices["role"].is_in(RACKLESS_ROLES).to_numpy() & devices["rack"].is_null().to_numpy()
@@ -67,8 +67,7 @@ def place(context: Context, built: Mapping[str, pl.DataFrame], standing: Layout 
         new_racks, new_places = hall.fill(np.flatnonzero(chosen), here)
         racks.append(new_racks)
         places.append(new_places)
-    stands = pl.concat(places) if places else _places(np.empty(0, dtype=np.int64), None, None)
-    everyone = devices.select("device_id").join(stands, on="device_id", how="left", maintain_order="left")
+    everyone = devices.select("device_id").join(pl.concat(places), on="device_id", how="left", maintain_order="left")
     return Layout(pl.concat(racks) if racks else tables.empty("racks"), everyone, decisions)
 
 
@@ -84,14 +83,15 @@ def stand_in_racks(context: Context, layout: Layout, devices: pl.DataFrame) -> p
     racks = layout.racks.select("rack_id", "height_ru")
     mounted = pl.col("known_rack").is_null() & pl.col("rack").is_not_null() & ~pl.col("role").is_in(RACKLESS_ROLES)
     below_top = pl.when(mounted).then("height").otherwise(0).cum_sum().over("rack")
-    return (
+    placed = (
         known.join(racks, left_on="rack", right_on="rack_id", how="left", maintain_order="left")
         .with_columns(
             ru=pl.when(mounted).then(pl.col("height_ru").cast(pl.Int64) - below_top + 1).otherwise("known_ru"),
             rack=pl.coalesce("known_rack", "rack"),
         )
-        .select(tables.TABLES["devices"].names())
+        .select(devices.columns)
     )
+    return tables.conform("devices", placed)
 
 
 def servers_per_rack(rack: RackPlan, server: Server, network_ru: int = 0) -> tuple[int, str]:
@@ -230,10 +230,9 @@ class _Hall:
         return tables.conform("racks", frame).sort("rack_id")
 
 
-def _places(device: Index, rack: Index | None, ru: Index | None) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"device_id": device, "rack": rack, "ru": ru},
-        schema={"device_id": pl.UInt32, "rack": pl.UInt32, "ru": pl.UInt16},
+def _places(device: Index, rack: Index, ru: Index) -> pl.DataFrame:
+    return tables.conform("devices", pl.DataFrame({"device_id": device, "rack": rack, "ru": ru})).select(
+        "device_id", "rack", "ru"
     )
 
 

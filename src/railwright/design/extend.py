@@ -1,0 +1,265 @@
+"""Growth: designs the larger cluster and lays it over the one that stands, so that what stands keeps ids, ports and cables.
+
+Boxes are matched by name, links by their two boxes, tier, rate, plane and rail (and NIC). Of parallel links as many stay as
+the larger design still has between the two boxes; the ports of the others are free for links to new boxes. A cable that
+changes its upper end keeps its id and is listed as moved, with the reason. Nothing moves where the first plan reserved room
+(``growth.gpus``).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from railwright import tables
+from railwright.design.context import Context, resolve_server, start_context
+from railwright.design.design import Progress, build_networks, finish_plan
+from railwright.design.placement import Layout, stand_in_racks
+from railwright.design.plan import Plan
+from railwright.errors import InputError
+from railwright.spec.cluster import ClusterSpec
+
+LINK_KEY = ["network", "tier", "speed_gbps", "plane", "rail", "a_box", "b_box", "a_nic", "nth"]
+"""What identifies a link: its kind, its two boxes and its number among the parallel ones."""
+PORT_GROUP = ("device_id", "network", "direction", "speed_gbps", "nic")
+"""Ports of one group stand in for one another when a cable has to be laid anew."""
+
+
+def extend_plan(plan: Plan, gpus: int, progress: Progress | None = None) -> tuple[Plan, dict[str, Any]]:
+    """Return ``plan`` grown to ``gpus`` GPUs in total, and what that takes.
+
+    The second value has ``added`` (``devices`` by role, ``links`` by tier, ``names`` of the boxes), ``moved`` (one entry per
+    cable with ``link_id, network, port, from, to, reason``) and ``removed`` (``devices``: names, ``links``: how many). Raises
+    InputError when ``gpus`` is less than the plan has or cannot be built.
+    """
+    say = progress or _silent
+    context = start_context(grown_spec(plan, gpus), plan.catalog)
+    layout = build_networks(context, say, standing=lambda started: _standing(started, plan))
+    fresh = context.wiring.finish()
+    fresh["devices"] = stand_in_racks(context, layout, fresh["devices"])
+    merged = _merge(plan, fresh)
+    grown = finish_plan(context, layout, merged.tables, say, standing=plan)
+    return grown, _changes(plan, grown, merged)
+
+
+def grown_spec(plan: Plan, gpus: int) -> ClusterSpec:
+    """Return the spec of ``plan`` with ``gpus`` GPUs; raises InputError when that is not growth in whole servers."""
+    server = resolve_server(plan.spec, plan.catalog)
+    now = len(plan.devices.filter(pl.col("role") == "server")) * server.gpus
+    if gpus < now:
+        raise InputError(f"{gpus} is less than the {now} GPUs of the plan; extend only grows", key="--gpus")
+    if gpus % server.gpus:
+        raise InputError(f"{gpus} GPUs do not fill whole servers of {server.gpus} ({server.key})", key="--gpus")
+    growth = plan.spec.growth if plan.spec.growth is not None and plan.spec.growth.gpus >= gpus else None
+    cluster = plan.spec.cluster.model_copy(
+        update={"gpus": gpus} if plan.spec.cluster.servers is None else {"servers": gpus // server.gpus}
+    )
+    return plan.spec.model_copy(update={"cluster": cluster, "growth": growth})
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """The grown tables and what is not as it was: links ``moved`` (``link_id, old_b``) and ``gone``, names of boxes gone."""
+
+    tables: dict[str, pl.DataFrame]
+    moved: pl.DataFrame
+    gone: pl.DataFrame
+    gone_boxes: list[str]
+
+
+def _standing(context: Context, plan: Plan) -> Layout:
+    """Return the racks of ``plan`` and, by id of the new design, the boxes that stand in them."""
+    fresh = context.wiring.finish()["devices"].select("device_id", "name")
+    places = fresh.join(plan.devices.select("name", "rack", "ru"), on="name", maintain_order="left")
+    return Layout(plan.racks, places.select("device_id", "rack", "ru").filter(pl.col("rack").is_not_null()))
+
+
+def _merge(plan: Plan, fresh: dict[str, pl.DataFrame]) -> _Merged:
+    devices = _merge_devices(plan.devices, fresh["devices"])
+    final_id = devices.select("fresh_id", "device_id")
+    fresh_ports = (
+        fresh["ports"]
+        .rename({"device_id": "fresh_id"})
+        .join(final_id, on="fresh_id", maintain_order="left")
+        .select(plan.ports.columns)
+    )
+    old = _with_ends(plan.links, plan.ports)
+    matched = _with_ends(fresh["links"], fresh_ports).join(
+        old.select(*LINK_KEY, kept="link_id", kept_a="a_port", kept_b="b_port", kept_cable="cable_id"),
+        on=LINK_KEY,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    dropped = old.join(matched.select(link_id="kept"), on="link_id", how="anti")
+    laid = _choose_ports(plan.ports, fresh_ports, matched)
+    rows = (
+        matched.join(
+            laid.rename({"port": "laid_a"}), left_on="a_port", right_on="fresh_port", how="left", maintain_order="left"
+        )
+        .join(
+            laid.rename({"port": "laid_b"}), left_on="b_port", right_on="fresh_port", how="left", maintain_order="left"
+        )
+        .with_columns(a_port=pl.coalesce("kept_a", "laid_a"), b_port=pl.coalesce("kept_b", "laid_b"))
+        .join(
+            dropped.select("a_port", moved="link_id", old_b="b_port", moved_cable="cable_id"),
+            on="a_port",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(known=pl.coalesce("kept", "moved"), cable_id="kept_cable")
+    )
+    links = _number(rows, "link_id", _next_id(plan.links, "link_id")).sort("link_id")
+    moved = links.filter(pl.col("kept").is_null() & pl.col("moved").is_not_null()).select("link_id", "old_b")
+    ports = _merge_ports(plan.ports, fresh_ports, laid, links)
+    return _Merged(
+        tables={
+            "devices": tables.conform("devices", devices.drop("fresh_id").sort("device_id")),
+            "ports": ports,
+            "links": tables.conform("links", links.select(plan.links.columns)),
+        },
+        moved=moved,
+        gone=dropped.join(moved, on="link_id", how="anti"),
+        gone_boxes=plan.devices.join(devices, on="device_id", how="anti")["name"].to_list(),
+    )
+
+
+def _merge_devices(old: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Return the fresh boxes with their final ``device_id`` (and ``fresh_id``); known ones keep place and numbers."""
+    kept = ["site", "rack", "ru", "asn", "loopback"]
+    rows = fresh.rename({"device_id": "fresh_id"}).join(
+        old.select("name", known="device_id", **{f"old_{column}": column for column in kept}),
+        on="name",
+        how="left",
+        maintain_order="left",
+    )
+    numbered = _number(rows, "device_id", _next_id(old, "device_id"))
+    return numbered.with_columns(
+        pl.when(pl.col("known").is_not_null()).then(f"old_{column}").otherwise(column).alias(column) for column in kept
+    ).select("fresh_id", *old.columns)
+
+
+def _choose_ports(old: pl.DataFrame, fresh: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
+    """Return the port of each end that is laid anew: ``fresh_port`` and the final ``port``.
+
+    Free ports of a group (those of either design that no kept cable uses) are taken in the order of their cages.
+    """
+    used = pl.concat([matched["kept_a"], matched["kept_b"]]).drop_nulls().alias("port")
+    new = matched.filter(pl.col("kept").is_null())
+    ends = pl.concat([new["a_port"], new["b_port"]])
+    wanted = _ranked(fresh.filter(pl.col("port_id").is_in(ends.implode())))
+    known = old.select("device_id", "name", port="port_id")
+    pool = pl.concat([old, fresh.join(known, on=["device_id", "name"], how="anti")]).join(
+        known, on=["device_id", "name"], how="left", maintain_order="left"
+    )
+    free = _ranked(pool.filter(pl.col("port").is_null() | ~pl.col("port").is_in(used.implode())))
+    chosen = wanted.select(*PORT_GROUP, "nth", fresh_port="port_id").join(
+        free.select(*PORT_GROUP, "nth", "name", known="port"),
+        on=[*PORT_GROUP, "nth"],
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    numbered = _number(chosen.sort("fresh_port"), "port", _next_id(old, "port_id"))
+    return numbered.select("fresh_port", "port", pl.col("name").alias("port_name"))
+
+
+def _merge_ports(old: pl.DataFrame, fresh: pl.DataFrame, laid: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of all ports that ``links`` use: known ports as they were, the others as the fresh design has them."""
+    in_use = pl.concat([links["a_port"], links["b_port"]])
+    kept = old.filter(pl.col("port_id").is_in(in_use.implode()))
+    new = laid.filter(pl.col("port") >= _next_id(old, "port_id"))
+    by_name = fresh.select("port_id", "device_id").join(new, left_on="port_id", right_on="fresh_port")
+    rows = (
+        by_name.select("device_id", "port", name="port_name")
+        .join(fresh.unique(["device_id", "name"], keep="first"), on=["device_id", "name"])
+        .with_columns(port_id="port")
+        .select(old.columns)
+    )
+    return tables.conform("ports", pl.concat([kept, rows]).sort("port_id"))
+
+
+def _changes(plan: Plan, grown: Plan, merged: _Merged) -> dict[str, Any]:
+    new_boxes = grown.devices.join(plan.devices, on="device_id", how="anti", maintain_order="left")
+    new_links = grown.links.join(plan.links, on="link_id", how="anti")
+    was, now = _port_labels(plan), _port_labels(grown)
+    moved = (
+        merged.moved.join(grown.links, on="link_id", maintain_order="left")
+        .join(now.rename({"label": "port"}), left_on="a_port", right_on="port_id", maintain_order="left")
+        .join(was.rename({"label": "from"}), left_on="old_b", right_on="port_id", maintain_order="left")
+        .join(now.rename({"label": "to"}), left_on="b_port", right_on="port_id", maintain_order="left")
+        .select("link_id", pl.col("network").cast(pl.String), pl.col("tier").cast(pl.String), "port", "from", "to")
+    )
+    reasons = {
+        tier: _reason(plan, grown, network, tier)
+        for network, tier in moved.select("network", "tier").unique(maintain_order=True).iter_rows()
+    }
+    return {
+        "added": {
+            "devices": _counts(new_boxes, "role"),
+            "links": _counts(new_links, "tier"),
+            "names": new_boxes["name"].to_list(),
+        },
+        "moved": moved.with_columns(reason=pl.col("tier").replace_strict(reasons, return_dtype=pl.String))
+        .drop("tier")
+        .to_dicts(),
+        "removed": {"devices": merged.gone_boxes, "links": len(merged.gone)},
+    }
+
+
+def _reason(plan: Plan, grown: Plan, network: str, tier: str) -> str:
+    upper = {"host": "leaf", "leaf_spine": "spine", "spine_core": "core"}.get(tier, "")
+
+    def count(some: Plan) -> int:
+        return len(some.devices.filter((pl.col("network") == network) & (pl.col("role") == upper)))
+
+    if upper and count(plan) != count(grown):
+        return (
+            f"the {network} has {count(grown)} {upper} switches instead of {count(plan)} and every bundle is spread over "
+            "them; plan with growth: to keep room"
+        )
+    return f"the larger {network} connects this port to another box"
+
+
+def _with_ends(links: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
+    """Return the links with what identifies them: LINK_KEY."""
+    ends = ports.select("port_id", "device_id", "nic")
+    return (
+        links.join(
+            ends.rename({"device_id": "a_box", "nic": "a_nic"}),
+            left_on="a_port",
+            right_on="port_id",
+            maintain_order="left",
+        )
+        .join(ends.select("port_id", b_box="device_id"), left_on="b_port", right_on="port_id", maintain_order="left")
+        .with_columns(nth=pl.int_range(pl.len()).over(LINK_KEY[:-1]))
+    )
+
+
+def _ranked(ports: pl.DataFrame) -> pl.DataFrame:
+    return ports.sort("cage", "lane_first", "name", maintain_order=True).with_columns(
+        nth=pl.int_range(pl.len()).over(PORT_GROUP)
+    )
+
+
+def _number(rows: pl.DataFrame, column: str, first: int) -> pl.DataFrame:
+    """Return ``rows`` with ids in ``column``: those in ``known``, and for the others new ones from ``first``, in order."""
+    nth_new = pl.col("known").is_null().cast(pl.UInt32).cum_sum() - 1
+    return rows.with_columns(pl.coalesce("known", first + nth_new).cast(pl.UInt32).alias(column))
+
+
+def _next_id(frame: pl.DataFrame, column: str) -> int:
+    return int(frame[column].to_numpy().max(initial=0)) + 1 if len(frame) else 0
+
+
+def _port_labels(plan: Plan) -> pl.DataFrame:
+    return plan.ports.join(plan.devices.select("device_id", device="name"), on="device_id").select(
+        "port_id", label=pl.format("{} {}", "device", "name")
+    )
+
+
+def _counts(frame: pl.DataFrame, column: str) -> dict[str, int]:
+    return dict(frame.group_by(pl.col(column).cast(pl.String)).len().sort(column).iter_rows())
+
+
+def _silent(_step: str) -> None:
+    pass
