@@ -28,8 +28,8 @@ class PacketCubic: ...
 class PacketRun: ...
 
 def simulate_packets(
-    network: dict[str, NDArray[np.generic]],
-    operations: dict[str, NDArray[np.generic]],
-    changes: dict[str, NDArray[np.generic]],
+    network: dict[str, NDArray[Any]],
+    operations: dict[str, NDArray[Any]],
+    changes: dict[str, NDArray[Any]],
     options: PacketRun,
 ) -> dict[str, Any]: ...

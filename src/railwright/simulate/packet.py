@@ -6,6 +6,7 @@ seed give the same bytes. A run that cannot finish returns what there is, with a
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -91,7 +92,7 @@ def simulate_packets(
     return PacketResult(flows, links, counters, pauses, buffers, samples, why, diagnosis)
 
 
-def _flows(traffic: pl.DataFrame, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+def _flows(traffic: pl.DataFrame, raw: dict[str, Any]) -> pl.DataFrame:
     start, finish = raw["start_ps"].astype(np.float64), raw["finish_ps"].astype(np.float64)
     repeat = pl.col("repeat").fill_null(1) if "repeat" in traffic.columns else pl.lit(1)
     known = [name for name in ("op_id", "job", "class", "src", "dst") if name in traffic.columns]
@@ -106,7 +107,7 @@ def _flows(traffic: pl.DataFrame, raw: dict[str, NDArray[np.generic]]) -> pl.Dat
     return conform("flows", sends.with_columns(fct_us=pl.col("finish_us") - pl.col("start_us")))
 
 
-def _links(network: Network, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+def _links(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     count = network.link_gbps.size
     carried = raw["link_bytes"].astype(np.float64)
     duration_us = max(float(raw["end_ps"]) / 1e6, 1e-12)
@@ -125,7 +126,7 @@ def _links(network: Network, raw: dict[str, NDArray[np.generic]]) -> pl.DataFram
     return conform("links_used", frame)
 
 
-def _pauses(network: Network, raw: dict[str, NDArray[np.generic]]) -> pl.DataFrame:
+def _pauses(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     links = np.flatnonzero(raw["link_pause_frames"])
     return pl.DataFrame(
         {

@@ -4,7 +4,7 @@ Times become integer picoseconds (a byte at 400 Gb/s is exactly 20), `after` lis
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ _KINDS = {"send": 0, "reduce": 1, "compute": 2, "barrier": 3}
 _CHANGES = {"link-down": 0, "link-up": 1, "node-down": 2, "node-up": 3, "storm-on": 4, "storm-off": 5}
 _PS_PER_US = 1e6
 _T = TypeVar("_T")
+Columns = dict[str, NDArray[Any]]
 
 
 def packet_headroom(network: Network, options: PacketOptions) -> NDArray[np.float64]:
@@ -44,7 +45,7 @@ def _ps(values: NDArray[np.float64], per_unit: float) -> NDArray[np.int64]:
     return np.rint(values * per_unit).astype(np.int64)
 
 
-def network_columns(network: Network, options: PacketOptions) -> dict[str, NDArray[np.generic]]:
+def network_columns(network: Network, options: PacketOptions) -> Columns:
     """Return the arrays of ``network`` that the engine reads; raises InputError for a rate or delay that cannot be."""
     if network.link_gbps.size and not network.link_gbps.min() > 0:
         raise InputError(f"link {int(np.argmin(network.link_gbps)) // 2} has a rate of 0", key="link_gbps")
@@ -62,7 +63,7 @@ def network_columns(network: Network, options: PacketOptions) -> dict[str, NDArr
             raise InputError(f"cable {bad.cable} does not exist; there are {cables}", key="losses")
         loss[2 * bad.cable : 2 * bad.cable + 2] = bad.probability
         burst[2 * bad.cable : 2 * bad.cable + 2] = bad.burst_packets
-    columns = {
+    columns: Columns = {
         "node_kind": np.ascontiguousarray(network.node_kind, np.uint8),
         "link_src": np.ascontiguousarray(network.link_src, np.int32),
         "link_dst": np.ascontiguousarray(network.link_dst, np.int32),
@@ -120,7 +121,7 @@ def operation_columns(
     options: PacketOptions,
     seed: int,
     pinned: tuple[NDArray[np.int64], NDArray[np.int32]] | None,
-) -> dict[str, NDArray[np.generic]]:
+) -> Columns:
     """Return the arrays of ``traffic`` (the table of that name) that the engine reads; raises InputError with the row."""
     missing = [name for name in ("op_id", "kind") if name not in traffic.columns]
     if missing:
@@ -212,7 +213,7 @@ def _after(traffic: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.uint32]
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), pairs["row"].to_numpy().astype(np.uint32)
 
 
-def change_columns(changes: tuple[Change, ...], network: Network) -> dict[str, NDArray[np.generic]]:
+def change_columns(changes: tuple[Change, ...], network: Network) -> Columns:
     """Return the arrays of what happens to the network; a cable is told by its first directed link. Raises InputError."""
     cables, nodes = network.link_src.size // 2, network.node_kind.size
     for change in changes:
@@ -231,10 +232,7 @@ def change_columns(changes: tuple[Change, ...], network: Network) -> dict[str, N
 def native_options(options: PacketOptions, seed: int) -> _native.PacketRun:
     """Return ``options`` as the engine's own structure."""
     run = _native.PacketRun()
-    plain = {
-        name: getattr(options, name)
-        for name in ["header_bytes", "ack_bytes", "cnp_bytes", "pause_frame_bytes", "round_to_ns", "flowlet_gap_us", "flowlet_paths", "scale_up", "ack_every", "notify_on_ack", "notify_interval_us", "mark_acks", "ignore_duplicates", "nack_interval_us", "buffer_bytes", "credit_bytes", "pause_quanta", "pause_response_ns", "watchdog_detect_us", "watchdog_restore_us", "reroute_us", "sample_us", "sample_limit", "time_limit_us"]
-    }
+    plain = {name: getattr(options, name) for name in PacketOptions.model_fields if hasattr(run, name)}
     derived = {
         "seed": seed % 2**64,
         "payload_bytes": options.mtu_bytes,
