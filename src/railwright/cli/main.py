@@ -21,15 +21,28 @@ from railwright.errors import InputError, RailwrightError, nearest
 DEFECT = 70
 STOPPED = 130
 
-_MAIN, _LOOK, _GROW = "The main job", "Look closer", "Look up"
+_MAIN, _STEP, _LOOK = "The main job", "Step by step", "Look up"
 
 # Verb -> module in railwright.cli, name in the module, panel of the help page, one line of help.
 COMMANDS: dict[str, tuple[str, str, str, str]] = {
-    "run": ("run", "run", _MAIN, "Plan, check, simulate and report: one spec in, one folder out."),
     "init": ("plan", "init", _MAIN, "Write a commented spec that plans without edits."),
-    "plan": ("plan", "plan", _MAIN, "Design the networks of a spec."),
-    "catalog": ("catalog", "catalog_app", _GROW, "List and show the devices, adapters and parts that a plan can name."),
-    "doctor": ("doctor", "doctor", _GROW, "Say what this machine lacks, and how to install it."),
+    "run": ("run", "run", _MAIN, "Plan, check, simulate and report: one spec in, one folder out."),
+    "plan": ("plan", "plan", _STEP, "Design the networks of a spec. Without -o nothing is written."),
+    "check": ("check", "check", _STEP, "Say which rules a plan breaks, why, and how to mend it."),
+    "extend": (
+        "plan",
+        "extend",
+        _STEP,
+        "Let a plan grow to N GPUs: existing ids, addresses and cables stay, what has to move is listed.",
+    ),
+    "explain": (
+        "explain",
+        "explain",
+        _LOOK,
+        "Explain a rule, a key of the spec, a catalog entry, or a part of a plan.",
+    ),
+    "catalog": ("catalog", "catalog_app", _LOOK, "List and show the devices, adapters and parts that a plan can name."),
+    "doctor": ("doctor", "doctor", _LOOK, "Say what this machine lacks, and how to install it."),
 }
 
 

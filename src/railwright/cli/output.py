@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from railwright.errors import InputError
@@ -58,12 +59,49 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     console().print(table)
 
 
+_MOST_ITEMS = 12
+
+
+def print_pairs(title: str, pairs: Mapping[str, object]) -> None:
+    """Print fields below each other; long lists are cut and say so. What is None is not printed."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for key, value in pairs.items():
+        if isinstance(value, list):
+            more = f"\n… and {len(value) - _MOST_ITEMS:,} more" if len(value) > _MOST_ITEMS else ""
+            table.add_row(key, escape("\n".join(map(_cell, value[:_MOST_ITEMS])) + more))
+        elif value is not None:
+            table.add_row(key, escape(_cell(value)))
+    out = console()
+    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(table)
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {_cell(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan", "waived": "dim"}
+
+
+def print_paragraphs(paragraphs: Iterable[tuple[tuple[str, str], str, str]]) -> None:
+    """Print ``((kind, title), text, hint)`` one below the other; the kind has the colour of its severity."""
+    out = console()
+    for (kind, title), text, hint in paragraphs:
+        out.print(f"[{_COLOURS[kind]}]{kind}[/] [bold]{escape(title)}[/bold]")
+        out.print(Padding(escape(text), (0, 0, 0, 2)))
+        out.print(Padding(f"[dim]{escape(hint)}[/dim]", (0, 0, 1, 2)))
 
 
 class Steps:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from railwright.spec.addressing import Addressing
 from railwright.spec.economics import Economics
 from railwright.spec.quantities import (
     Bytes,
@@ -50,7 +51,7 @@ class Cluster(Model):
     server: CatalogKey = Field(description="Catalog key of the server (`railwright catalog list servers`).")
     gpus_per_server: Count | None = Field(None, description="GPUs in one server, where it differs from the catalog.")
     nics_per_server: Count | None = Field(None, description="Backend NICs in one server, where it differs.")
-    nic_gbps: Gbps | None = Field(None, description="Rate of one backend NIC port, where it differs.")
+    nic_gbps: Gbps | None = Field(None, description="Rate of one backend NIC (its ports share it), where it differs.")
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -129,15 +130,31 @@ class Frontend(Model):
     uplink_gbps: Gbps | None = Field(None, description="Rate between leaf and spine.")
     oversubscription: Ratio = Field(3.0, description="Down over up capacity of a leaf.")
     counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
-    border_leaves: CountOrZero | None = Field(None, description="Leaves toward the outside.")
-    firewalls: CountOrZero | None = Field(None, description="Firewalls; left out, sized from the demand, at least two.")
+    border_leaves: CountOrZero | None = Field(
+        None, description="Leaves toward the outside, per site; 0 takes the spines for it."
+    )
+    firewalls: CountOrZero | None = Field(
+        None, description="Firewalls per site; left out, sized from the demand, at least two."
+    )
     firewall_gbps: Gbps = Field(400.0, description="Throughput of one firewall.")
-    load_balancers: CountOrZero | None = Field(None, description="Load balancers; left out, sized from the demand.")
+    load_balancers: CountOrZero | None = Field(
+        None, description="Load balancers per site; left out, sized from the demand, at least two."
+    )
     load_balancer_gbps: Gbps = Field(200.0, description="Throughput of one load balancer.")
-    head_nodes: CountOrZero | None = Field(None, description="CPU head nodes (schedulers, logins).")
-    service_nodes: CountOrZero | None = Field(None, description="CPU nodes that answer requests.")
+    head_nodes: CountOrZero | None = Field(None, description="CPU head nodes (schedulers, logins), in total.")
+    service_nodes: CountOrZero | None = Field(
+        None, description="CPU nodes that answer requests, in total; left out, sized from the demand."
+    )
+    storage_frontends: CountOrZero | None = Field(
+        None, description="Nodes that serve storage to the frontend, in total; left out, sized from `demand.ingest`."
+    )
+    storage_frontend_gbps: Gbps = Field(100.0, description="Throughput of one storage frontend.")
     external_links: CountOrZero | None = Field(None, description="Links to the outside world per site.")
     external_gbps: Gbps = Field(100.0, description="Rate of one external link.")
+    inter_site_links: CountOrZero | None = Field(
+        None, description="Links of each further site to the first one; left out, sized from the demand."
+    )
+    inter_site_gbps: Gbps = Field(400.0, description="Rate of one link between sites.")
     underlay: Literal["unnumbered", "numbered"] = Field(
         "unnumbered", description="BGP over link-local addresses, or an address pair per link."
     )
@@ -175,6 +192,9 @@ class Management(Model):
     aggregation_switch: CatalogKey | None = Field(None, description="Switch above the out-of-band switches.")
     counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
     pdus_per_rack: CountOrZero = Field(2, description="PDUs with a management port in each rack.")
+    pdus_per_network_rack: CountOrZero | None = Field(
+        None, description="The same for racks without GPU servers; left out, as `pdus_per_rack`."
+    )
     telemetry_interval: Microseconds = Field(10e6, description="How often every port is read.")
     telemetry_bytes_per_port: Bytes = Field(2000.0, description="What one reading of one port sends.")
     isolation: Isolation = Field("physical", description="How it is kept apart from the other networks.")
@@ -233,7 +253,11 @@ class Demand(Model):
     checkpoint_interval: Microseconds = Field(1800e6, description="From one checkpoint to the next.")
     checkpoint_time: Microseconds = Field(60e6, description="How long writing one may take.")
     restart_load_time: Microseconds = Field(300e6, description="How long loading one after a failure may take.")
+    restart_bytes: Bytes | None = Field(
+        None, description="What all servers together read after a failure; left out, one checkpoint."
+    )
     ingest: BytesPerSecond | None = Field(None, description="Data that arrives from the outside.")
+    headroom: Ratio = Field(1.5, description="Planned capacity of the frontend's entrance over its peak load.")
 
 
 class Workload(Model):
@@ -281,6 +305,7 @@ class ClusterSpec(Model):
     sites: tuple[Site, ...] = Field((Site(name="site1"),), description="Where it stands.")
     tenants: tuple[Tenant, ...] = Field((), description="Who shares it.")
     demand: Demand = Field(Demand(), description="What it has to serve.")
+    addressing: Addressing = Field(Addressing(), description="Address pools.")
     workload: Workload | None = Field(None, description="The job that it is for.")
     economics: Economics = Field(Economics(), description="Prices, energy and lifetime.")
     growth: Growth | None = Field(None, description="Room left for later.")

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from railwright.spec.quantities import Fraction, Number, Usd, UsdPerKwh
 
 
-def _date(value: object) -> object:
+def parse_date(value: object) -> object:
     """Return a date as text; YAML reads a bare year as a number."""
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _is_date(text):
@@ -29,7 +29,7 @@ class Price(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     usd: Usd = Field(description="US dollars for one piece.")
-    date: Annotated[str, BeforeValidator(_date)] = Field(
+    date: Annotated[str, BeforeValidator(parse_date)] = Field(
         description="When the price was seen: a day, a month or a year."
     )
     source: str = Field(min_length=2, description="Who says so.")
