@@ -59,9 +59,9 @@ def halving_doubling(traffic: Traffic, gpus: NDArray[np.integer], size: float, a
     active = np.concatenate([taker, np.arange(2 * extra, ranks)])
     state = waits[:, active]
     if extra:
-        ids = traffic.send(gpus[:, giver], gpus[:, taker], size, after=_rows(waits[:, giver])).reshape(sets, extra, 1)
+        handed = traffic.send(gpus[:, giver], gpus[:, taker], size, after=_rows(waits[:, giver]))
         added = np.full((sets, core, 1), NONE, np.int64)
-        added[:, :extra] = ids
+        added[:, :extra, 0] = handed.reshape(sets, extra)
         state = np.concatenate([state, added], axis=2)
     halving = [(core >> (level + 1), size / (1 << (level + 1))) for level in range(levels)]
     for distance, share in [*halving, *reversed(halving)]:
@@ -70,10 +70,10 @@ def halving_doubling(traffic: Traffic, gpus: NDArray[np.integer], size: float, a
         state = np.stack([ids, ids[:, peer]], axis=2)
     if extra:
         back = state[:, :extra]
-        ids = traffic.send(gpus[:, taker], gpus[:, giver], size, after=_rows(back)).reshape(sets, extra, 1)
+        returned = traffic.send(gpus[:, taker], gpus[:, giver], size, after=_rows(back))
         result = np.full((sets, ranks, max(state.shape[2], 1)), NONE, np.int64)
         result[:, active] = state
-        result[:, giver, 0] = ids[:, :, 0]
+        result[:, giver, 0] = returned.reshape(sets, extra)
         return result
     return state
 

@@ -1,0 +1,63 @@
+"""Forecasts against measurements that were published (facts/nccl_tests_measured.csv names each source)."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from railwright.workload.nccl.environment import parse_environment
+from railwright.workload.nccl.expect import expected
+from railwright.workload.nccl.shape import JobShape
+
+FACTS = Path(__file__).parent / "facts"
+CALIBRATED = ("NVIDIA/nccl-tests#212 (sjeaugey)", "NVIDIA/nccl#320 (sjeaugey)")
+
+
+def forecasts() -> pl.DataFrame:
+    """The table of measurements with our busbw and the error in percent."""
+    facts = pl.read_csv(FACTS / "nccl_tests_measured.csv")
+    rows = []
+    for row in facts.iter_rows(named=True):
+        shape = JobShape(
+            nodes=row["nodes"],
+            gpus_per_node=row["gpus"] // row["nodes"],
+            architecture=row["architecture"],
+            nvlink_gbytes_s=row["nvlink_gbytes_s"],
+            nics_per_node=row["nics_per_node"],
+            nic_gbytes_s=row["nic_gbytes_s"],
+            sharp=bool(row["sharp"]),
+            nvswitch=bool(row["nvswitch"]),
+        )
+        table = expected(row["collective"], [row["size_bytes"]], shape, parse_environment(row["environment"] or ""))
+        rows.append(table.select("algorithm", "busbw_gbytes_s").row(0))
+    ours = pl.DataFrame(rows, schema=["algorithm", "forecast_busbw"], orient="row")
+    error = (pl.col("forecast_busbw") / pl.col("measured_busbw") - 1) * 100
+    return pl.concat([facts, ours], how="horizontal").with_columns(error.alias("error_percent"))
+
+
+def test_healthy_large_measurements_are_met_within_5_percent_in_the_median() -> None:
+    scored = forecasts().filter(pl.col("scored") == 1)
+    assert scored.height == 21
+    assert scored["size_bytes"].min() >= 2**28
+    assert np.median(scored["error_percent"].abs()) <= 5
+    independent = scored.filter(~pl.col("source").is_in(CALIBRATED))
+    assert np.median(independent["error_percent"].abs()) <= 5
+
+
+def test_every_measurement_that_is_not_scored_says_why() -> None:
+    table = forecasts()
+    assert table.height == 31
+    assert table.filter((pl.col("scored") == 0) & pl.col("reason").is_null()).height == 0
+
+
+def test_the_documentation_shows_every_measurement_with_our_forecast() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "collectives.md").read_text(encoding="utf-8")
+    for row in forecasts().iter_rows(named=True):
+        measured = "-" if row["measured_busbw"] is None else f"{row['measured_busbw']:g}"
+        error = "-" if row["error_percent"] is None else f"{row['error_percent']:+.1f} %"
+        note = "scored" if row["scored"] else row["reason"]
+        line = (
+            f"| {row['platform']} | {row['gpus']} | {row['collective']} | {row['size_bytes'] / 2**20:g} | {measured} | "
+            f"{row['forecast_busbw']:.1f} | {error} | {row['algorithm']} | {note} | {row['source']} |"
+        )
+        assert line in page
