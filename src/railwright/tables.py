@@ -29,6 +29,7 @@ Roles = pl.Enum(
         "appliance",
         "pdu",
         "external",
+        "service",
     ]
 )
 Directions = pl.Enum(["host", "down", "up", "peer"])

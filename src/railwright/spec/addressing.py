@@ -4,8 +4,9 @@ from ipaddress import IPv4Network
 from itertools import combinations
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from railwright import units
 from railwright.spec.quantities import Count
 
 FIRST_PRIVATE_ASN = 4_200_000_000
@@ -50,7 +51,7 @@ class Addressing(BaseModel):
     services: Pool = Field("10.248.0.0/16", description="Service addresses on the load balancers.")
     links: Pool = Field("100.64.0.0/10", description="Links between switches, where they are numbered.")
     out_of_band: Pool = Field("172.16.0.0/12", description="Out-of-band management ports.")
-    first_asn: Annotated[Count, AfterValidator(check_first_asn)] = Field(
+    first_asn: Annotated[int, BeforeValidator(units.parse_count), AfterValidator(check_first_asn)] = Field(
         FIRST_PRIVATE_ASN, description="AS number of the first box; private 4-byte numbers from here."
     )
     tenant_blocks: Count = Field(
