@@ -1,0 +1,5 @@
+"""``python -m railwright``: the command line."""
+
+from railwright.cli.main import run
+
+run()
