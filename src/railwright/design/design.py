@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from railwright import tables
 from railwright.catalog.load import Catalog
 from railwright.design.backend import design_backend
 from railwright.design.context import NETWORKS, Context, start_context
@@ -50,7 +51,7 @@ def finish_plan(
     return Plan(
         spec=context.spec,
         catalog=context.catalog,
-        tables={**built, "racks": layout.racks},
+        tables={**built, "racks": layout.racks, "addresses": tables.empty("addresses")},
         facts={name: found for name, found in facts.items() if found},
         reasons=reasons,
     )

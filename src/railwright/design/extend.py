@@ -37,7 +37,9 @@ def extend_plan(plan: Plan, gpus: int, progress: Progress | None = None) -> tupl
     layout = build_networks(context, say, standing=lambda started: _standing(started, plan))
     fresh = context.wiring.finish()
     fresh["devices"] = stand_in_racks(context, layout, fresh["devices"])
-    merged = _merge(plan, fresh)
+    merged = _merge(plan, fresh, exactly=False)
+    if merged.conflict:
+        merged = _merge(plan, fresh, exactly=True)
     grown = finish_plan(context, layout, merged.tables, say, standing=plan)
     return grown, _changes(plan, grown, merged)
 
@@ -59,11 +61,15 @@ def grown_spec(plan: Plan, gpus: int) -> ClusterSpec:
 
 @dataclass(frozen=True)
 class _Merged:
-    """The grown tables and what is not as it was: links ``moved`` (``link_id, old_b``) and ``gone``, names of boxes gone."""
+    """The grown tables and what is not as it was: links ``moved`` (``link_id, old_b``) and ``gone``, names of boxes gone.
+
+    ``conflict``: two cables want one port or lane.
+    """
 
     tables: dict[str, pl.DataFrame]
     moved: pl.DataFrame
     gone: pl.DataFrame
+    conflict: bool
     gone_boxes: list[str]
 
 
@@ -74,7 +80,12 @@ def _standing(context: Context, plan: Plan) -> Layout:
     return Layout(plan.racks, places.select("device_id", "rack", "ru").filter(pl.col("rack").is_not_null()))
 
 
-def _merge(plan: Plan, fresh: dict[str, pl.DataFrame]) -> _Merged:
+def _merge(plan: Plan, fresh: dict[str, pl.DataFrame], *, exactly: bool) -> _Merged:
+    """Lay the fresh design over ``plan``; ``exactly`` keeps only links that have the same two ports in both.
+
+    Ports of kept and new links can get in each other's way when the larger design splits the ports of a box otherwise; exact
+    matching has no such conflict, because every port is then one of the fresh design.
+    """
     devices = _merge_devices(plan.devices, fresh["devices"])
     final_id = devices.select("fresh_id", "device_id")
     fresh_ports = (
@@ -84,21 +95,30 @@ def _merge(plan: Plan, fresh: dict[str, pl.DataFrame]) -> _Merged:
         .select(plan.ports.columns)
     )
     old = _with_ends(plan.links, plan.ports)
+    key = [*LINK_KEY[:-1], "a_name", "b_name"] if exactly else LINK_KEY
     matched = _with_ends(fresh["links"], fresh_ports).join(
-        old.select(*LINK_KEY, kept="link_id", kept_a="a_port", kept_b="b_port", kept_cable="cable_id"),
-        on=LINK_KEY,
+        old.select(*key, kept="link_id", kept_a="a_port", kept_b="b_port", kept_cable="cable_id"),
+        on=key,
         how="left",
         nulls_equal=True,
         maintain_order="left",
     )
     dropped = old.join(matched.select(link_id="kept"), on="link_id", how="anti")
-    laid = _choose_ports(plan.ports, fresh_ports, matched)
+    laid = _choose_ports(plan.ports, fresh_ports, matched, only_fresh=exactly)
     rows = (
         matched.join(
-            laid.rename({"port": "laid_a"}), left_on="a_port", right_on="fresh_port", how="left", maintain_order="left"
+            laid.select("fresh_port", laid_a="port"),
+            left_on="a_port",
+            right_on="fresh_port",
+            how="left",
+            maintain_order="left",
         )
         .join(
-            laid.rename({"port": "laid_b"}), left_on="b_port", right_on="fresh_port", how="left", maintain_order="left"
+            laid.select("fresh_port", laid_b="port"),
+            left_on="b_port",
+            right_on="fresh_port",
+            how="left",
+            maintain_order="left",
         )
         .with_columns(a_port=pl.coalesce("kept_a", "laid_a"), b_port=pl.coalesce("kept_b", "laid_b"))
         .join(
@@ -120,6 +140,8 @@ def _merge(plan: Plan, fresh: dict[str, pl.DataFrame]) -> _Merged:
         },
         moved=moved,
         gone=dropped.join(moved, on="link_id", how="anti"),
+        conflict=bool(links.select(pl.any_horizontal(pl.col("a_port", "b_port").is_null()).any()).item())
+        or _overlap(ports),
         gone_boxes=plan.devices.join(devices, on="device_id", how="anti")["name"].to_list(),
     )
 
@@ -139,43 +161,49 @@ def _merge_devices(old: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     ).select("fresh_id", *old.columns)
 
 
-def _choose_ports(old: pl.DataFrame, fresh: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """Return the port of each end that is laid anew: ``fresh_port`` and the final ``port``.
+def _choose_ports(old: pl.DataFrame, fresh: pl.DataFrame, matched: pl.DataFrame, *, only_fresh: bool) -> pl.DataFrame:
+    """Return the port of each end that is laid anew: ``fresh_port``, the final ``port`` and its ``port_name``.
 
     Free ports of a group (those of either design that no kept cable uses) are taken in the order of their cages.
     """
-    used = pl.concat([matched["kept_a"], matched["kept_b"]]).drop_nulls().alias("port")
+    used = pl.concat([matched["kept_a"], matched["kept_b"]]).drop_nulls()
     new = matched.filter(pl.col("kept").is_null())
     ends = pl.concat([new["a_port"], new["b_port"]])
-    wanted = _ranked(fresh.filter(pl.col("port_id").is_in(ends.implode())))
-    known = old.select("device_id", "name", port="port_id")
-    pool = pl.concat([old, fresh.join(known, on=["device_id", "name"], how="anti")]).join(
-        known, on=["device_id", "name"], how="left", maintain_order="left"
+    same = [*PORT_GROUP, "name"]
+    known = old.select(*same, known="port_id")
+    pool = fresh if only_fresh else pl.concat([old, fresh.join(known, on=same, how="anti", nulls_equal=True)])
+    pool = pool.join(known, on=same, how="left", nulls_equal=True, maintain_order="left")
+    free = _ranked(pool.filter(pl.col("known").is_null() | ~pl.col("known").is_in(used.implode())))
+    chosen = _ranked(fresh.filter(pl.col("port_id").is_in(ends.implode()))).select(
+        *PORT_GROUP, "nth", fresh_port="port_id"
     )
-    free = _ranked(pool.filter(pl.col("port").is_null() | ~pl.col("port").is_in(used.implode())))
-    chosen = wanted.select(*PORT_GROUP, "nth", fresh_port="port_id").join(
-        free.select(*PORT_GROUP, "nth", "name", known="port"),
-        on=[*PORT_GROUP, "nth"],
-        nulls_equal=True,
-        maintain_order="left",
+    found = chosen.join(
+        free.select(*PORT_GROUP, "nth", "known", port_name="name"), on=[*PORT_GROUP, "nth"], nulls_equal=True
     )
-    numbered = _number(chosen.sort("fresh_port"), "port", _next_id(old, "port_id"))
-    return numbered.select("fresh_port", "port", pl.col("name").alias("port_name"))
+    numbered = _number(found.sort("fresh_port"), "port", _next_id(old, "port_id"))
+    return numbered.select("fresh_port", "port", "port_name", *PORT_GROUP)
 
 
 def _merge_ports(old: pl.DataFrame, fresh: pl.DataFrame, laid: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of all ports that ``links`` use: known ports as they were, the others as the fresh design has them."""
-    in_use = pl.concat([links["a_port"], links["b_port"]])
-    kept = old.filter(pl.col("port_id").is_in(in_use.implode()))
-    new = laid.filter(pl.col("port") >= _next_id(old, "port_id"))
-    by_name = fresh.select("port_id", "device_id").join(new, left_on="port_id", right_on="fresh_port")
+    in_use = pl.concat([links["a_port"], links["b_port"]]).drop_nulls()
+    new = laid.filter(pl.col("port") >= _next_id(old, "port_id")).rename({"port_name": "name"})
     rows = (
-        by_name.select("device_id", "port", name="port_name")
-        .join(fresh.unique(["device_id", "name"], keep="first"), on=["device_id", "name"])
+        fresh.join(new.select(*PORT_GROUP, "name", "port"), on=[*PORT_GROUP, "name"], nulls_equal=True)
         .with_columns(port_id="port")
         .select(old.columns)
     )
+    kept = old.filter(pl.col("port_id").is_in(in_use.implode()))
     return tables.conform("ports", pl.concat([kept, rows]).sort("port_id"))
+
+
+def _overlap(ports: pl.DataFrame) -> bool:
+    """Return whether two ports of a box have one name or share a lane of a cage."""
+    if ports.select("device_id", "name").is_duplicated().any():
+        return True
+    lanes = ports.filter(pl.col("lanes").is_not_null()).sort("device_id", "cage", "lane_first")
+    end = (pl.col("lane_first") + pl.col("lanes")).shift(1).over("device_id", "cage")
+    return bool(lanes.select((end > pl.col("lane_first")).any()).item())
 
 
 def _changes(plan: Plan, grown: Plan, merged: _Merged) -> dict[str, Any]:
@@ -221,18 +249,16 @@ def _reason(plan: Plan, grown: Plan, network: str, tier: str) -> str:
 
 
 def _with_ends(links: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
-    """Return the links with what identifies them: LINK_KEY."""
-    ends = ports.select("port_id", "device_id", "nic")
-    return (
-        links.join(
-            ends.rename({"device_id": "a_box", "nic": "a_nic"}),
-            left_on="a_port",
-            right_on="port_id",
-            maintain_order="left",
+    """Return the links with what identifies them: LINK_KEY and the names of their ports."""
+    for side in ("a", "b"):
+        ends = ports.select(
+            pl.col("port_id").alias(f"{side}_port"),
+            pl.col("device_id").alias(f"{side}_box"),
+            pl.col("nic").alias(f"{side}_nic"),
+            pl.col("name").alias(f"{side}_name"),
         )
-        .join(ends.select("port_id", b_box="device_id"), left_on="b_port", right_on="port_id", maintain_order="left")
-        .with_columns(nth=pl.int_range(pl.len()).over(LINK_KEY[:-1]))
-    )
+        links = links.join(ends, on=f"{side}_port", maintain_order="left")
+    return links.drop("b_nic").with_columns(nth=pl.int_range(pl.len()).over(LINK_KEY[:-1]))
 
 
 def _ranked(ports: pl.DataFrame) -> pl.DataFrame:
