@@ -14,8 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from railwright import tables
+from railwright.catalog.boxes import Box
 from railwright.catalog.load import Catalog
-from railwright.catalog.model import Server
+from railwright.catalog.model import Server, Switch
 from railwright.design.context import Context
 from railwright.design.sizing import ceil_div
 from railwright.design.wiring import Decisions
@@ -26,8 +27,6 @@ Index = NDArray[np.int64]
 TOP_RU = 2
 """Rack units kept free at the top of every rack for out-of-band switch and patch panel."""
 NETWORK_ROLES = ("leaf", "spine", "core", "border", "tor", "oob")
-BOX_RU: Mapping[str, int] = {"storage": 2, "head": 1, "appliance": 1, "firewall": 2, "load_balancer": 1}
-"""Height of boxes that the catalog does not have, by role: assumptions, one or two rack units as such boxes are sold."""
 RACKLESS_ROLES = ("external", "pdu")
 
 
@@ -237,16 +236,13 @@ def _places(device: Index, rack: Index, ru: Index) -> pl.DataFrame:
 
 
 def _heights(catalog: Catalog, devices: pl.DataFrame) -> Index:
-    models = devices["model"].unique(maintain_order=True).to_list()
-    known = {
-        model: entry.ru
-        for model in models
-        for entry in (catalog.servers.get(model) or catalog.switches.get(model),)
-        if entry is not None
+    """Return the rack units of every device; 1 where the catalog has no height (what stands in no rack unit)."""
+    kinds: tuple[Mapping[str, Server | Switch | Box], ...] = (catalog.servers, catalog.switches, catalog.boxes)
+    heights = {
+        model: next((kind[model].ru for kind in kinds if model in kind), None) or 1
+        for model in devices["model"].unique(maintain_order=True)
     }
-    by_role = devices["role"].cast(pl.String).replace_strict(BOX_RU, default=1, return_dtype=pl.Int64)
-    by_model = devices["model"].replace_strict(known, default=None, return_dtype=pl.Int64)
-    return by_model.fill_null(by_role).to_numpy()
+    return devices["model"].replace_strict(heights, return_dtype=pl.Int64).to_numpy()
 
 
 def _pull(context: Context, devices: pl.DataFrame, ports: pl.DataFrame, links: pl.DataFrame) -> NDArray[np.float64]:
