@@ -93,15 +93,15 @@ def stand_in_racks(context: Context, layout: Layout, devices: pl.DataFrame) -> p
     return tables.conform("devices", placed)
 
 
-def servers_per_rack(rack: RackPlan, server: Server, network_ru: int = 0) -> tuple[int, str]:
-    """Return how many servers share one rack beside ``network_ru`` rack units of switches, and what limits them."""
+def servers_per_rack(rack: RackPlan, server: Server, switch_ru: int = 0, switch_w: float = 0.0) -> tuple[int, str]:
+    """Return how many servers share one rack beside switches of ``switch_ru`` rack units and ``switch_w``, and what limits them."""
     if rack.servers_per_rack is not None:
         return rack.servers_per_rack, "asked for"
     if server.rack is not None:
         return server.rack.servers, f"{server.name} comes in factory-built racks"
     limits = {
-        "height": (rack.height_ru - TOP_RU - network_ru) // server.ru,
-        "power": int(rack.power // server.power_max_w),
+        "height": (rack.height_ru - TOP_RU - switch_ru) // server.ru,
+        "power": int((rack.power - switch_w) // server.power_max_w),
     }
     if server.weight_kg is not None:
         limits["weight"] = int(rack.weight // server.weight_kg)
@@ -156,12 +156,17 @@ class _Hall:
         per_rack, why = servers_per_rack(self.plan, server)
         racks = ceil_div(len(servers), per_rack)
         if racks and len(leaves):
-            leaf_ru = ceil_div(int(self.heights[leaves].sum()), racks)
-            per_rack, why = servers_per_rack(self.plan, server, leaf_ru)
-            racks = ceil_div(len(servers), per_rack)
-            room = self.plan.height_ru - TOP_RU - per_rack * server.ru
-            if ceil_div(len(leaves), racks) * int(self.heights[leaves].max()) > room:
+            height, power = int(self.heights[leaves].max()), float(self._power(leaves).max())
+            for _ in range(3):
+                on_one = ceil_div(len(leaves), racks)
+                per_rack, why = servers_per_rack(self.plan, server, on_one * height, on_one * power)
+                racks = ceil_div(len(servers), per_rack)
+            on_one = ceil_div(len(leaves), racks)
+            too_high = on_one * height + per_rack * server.ru > self.plan.height_ru - TOP_RU
+            if too_high or on_one * power + per_rack * server.power_max_w > self.plan.power:
                 leaves = leaves[:0]
+                per_rack, why = servers_per_rack(self.plan, server)
+                racks = ceil_div(len(servers), per_rack)
         if racks:
             self.decisions.choose(f"servers_per_rack.{self.name}", per_rack, why)
         return per_rack, racks, leaves if racks else leaves[:0]
@@ -180,7 +185,7 @@ class _Hall:
             return boxes, boxes, 0
         order = np.argsort(self.pull[boxes], kind="stable")
         height = self.heights[boxes][order]
-        power = self.devices["power_w"].fill_null(0.0).to_numpy()[boxes][order]
+        power = self._power(boxes)[order]
         top = np.cumsum(height)
         drawn = np.cumsum(power)
         rack, unit = np.empty_like(boxes), np.empty_like(boxes)
@@ -196,6 +201,10 @@ class _Hall:
             unit[order[start:end]] = top[start:end] - height[start:end] - before_ru + 1
             start, racks = end, racks + 1
         return rack, unit, racks
+
+    def _power(self, boxes: Index) -> NDArray[np.float64]:
+        """Return the draw of ``boxes``; 0 where it is unknown."""
+        return self.devices["power_w"].fill_null(0.0).to_numpy()[boxes]
 
     def _rows(self, compute: int, kind: NDArray[np.str_], first_row: int) -> tuple[Index, Index, Index]:
         """Return row and position of every rack (compute racks first, then the others), and the racks in order of place."""
