@@ -1,64 +1,53 @@
 """Reads the catalog: the packaged files ``data/KIND.yaml`` and, on top, one file of the user's own.
 
-A packaged file is parsed entry by entry, when an entry is first asked for: a plan needs five entries, not five hundred. The
-user's file has one mapping per kind (``switches:``, ``servers:`` …). A new key adds an entry; a known key changes the fields
-that it gives and leaves the others, and what it gives counts as the user's own fact: sourced to the file, not unverified.
+The user's file has one mapping per kind (``switches:``, ``servers:`` …). A new key adds an entry; a known key changes the
+fields that it gives and leaves the others, and what it gives counts as the user's own fact: sourced to the file, not
+unverified.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from railwright.catalog.boxes import Box
+from railwright.catalog.cables import Breakout, Cable
+from railwright.catalog.ddm import Ddm
+from railwright.catalog.entries import E, Entries, entries_in, validated
+from railwright.catalog.fibres import Connector, Fibre, FibreCable, Polarity
+from railwright.catalog.form_factors import CageRule, FormFactor
 from railwright.catalog.model import Gpu, Nic, Record, Server, Switch
-from railwright.documents import Document, KeyPath, Place, dotted, parse_document, read_document
+from railwright.catalog.optics import InteropPair, Optic, Pmd
+from railwright.catalog.prices import Price
+from railwright.documents import Document, KeyPath, read_document
 from railwright.errors import InputError, InputErrors, nearest
-from railwright.validation import sort_errors, validate
-
-E = TypeVar("E", bound=Record)
+from railwright.validation import sort_errors
 
 _KEY = re.compile(r"^[a-z0-9][a-z0-9.+-]*$")
-_BLOCK = re.compile(r"^(?=[a-z0-9])", re.MULTILINE)
 
-
-class Entries(Mapping[str, E]):
-    """The entries of one kind by key. ``blocks`` holds the text of those that nobody has asked for yet."""
-
-    def __init__(
-        self, model: type[E], blocks: Mapping[str, str], file: str, ready: Mapping[str, E] | None = None
-    ) -> None:
-        self._model = model
-        self._blocks = blocks
-        self._file = file
-        self._ready = dict(ready or {})
-
-    def __getitem__(self, key: str) -> E:
-        if key not in self._ready:
-            document = parse_document(self._blocks[key], self._file)
-            self._ready[key] = _validated(self._model, key, document.data[key], document, (key,))
-        return self._ready[key]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._blocks
-        yield from (key for key in self._ready if key not in self._blocks)
-
-    def __len__(self) -> int:
-        return len(self._blocks.keys() | self._ready.keys())
-
-    def fields_of(self, key: str) -> dict[str, Any]:
-        """Return the fields of ``key`` as they are written, for a user's entry to change."""
-        data = parse_document(self._blocks[key], self._file).data[key]
-        return dict(data) if isinstance(data, dict) else {}
-
-    def over(self, entries: Mapping[str, E]) -> "Entries[E]":
-        """Return these entries with ``entries`` added or in their place."""
-        return Entries(self._model, self._blocks, self._file, {**self._ready, **entries})
-
-
-KINDS: Mapping[str, type[Record]] = {"gpus": Gpu, "nics": Nic, "servers": Server, "switches": Switch}
+KINDS: Mapping[str, type[Record]] = {
+    "gpus": Gpu,
+    "nics": Nic,
+    "servers": Server,
+    "switches": Switch,
+    "boxes": Box,
+    "form_factors": FormFactor,
+    "cage_compatibility": CageRule,
+    "pmds": Pmd,
+    "optics": Optic,
+    "interop": InteropPair,
+    "cables": Cable,
+    "breakouts": Breakout,
+    "fibres": Fibre,
+    "connectors": Connector,
+    "polarities": Polarity,
+    "fibre_cables": FibreCable,
+    "prices": Price,
+    "ddm": Ddm,
+}
 
 
 @dataclass(frozen=True)
@@ -92,6 +81,76 @@ class Catalog:
         """Switch platforms by key."""
         return self.entries["switches"]
 
+    @property
+    def boxes(self) -> Entries[Box]:
+        """Firewalls, CPU nodes, storage appliances, PDUs … by key."""
+        return self.entries["boxes"]
+
+    @property
+    def form_factors(self) -> Entries[FormFactor]:
+        """Module shapes by key."""
+        return self.entries["form_factors"]
+
+    @property
+    def cage_compatibility(self) -> Entries[CageRule]:
+        """What the cages of certain devices take, by key."""
+        return self.entries["cage_compatibility"]
+
+    @property
+    def pmds(self) -> Entries[Pmd]:
+        """Optical interfaces by key."""
+        return self.entries["pmds"]
+
+    @property
+    def optics(self) -> Entries[Optic]:
+        """Pluggable modules by key."""
+        return self.entries["optics"]
+
+    @property
+    def interop(self) -> Entries[InteropPair]:
+        """Pairs of different PMDs that work, by key."""
+        return self.entries["interop"]
+
+    @property
+    def cables(self) -> Entries[Cable]:
+        """Cables with fixed ends by key."""
+        return self.entries["cables"]
+
+    @property
+    def breakouts(self) -> Entries[Breakout]:
+        """Breakouts and their lane maps by key."""
+        return self.entries["breakouts"]
+
+    @property
+    def fibres(self) -> Entries[Fibre]:
+        """Fibre classes by key."""
+        return self.entries["fibres"]
+
+    @property
+    def connectors(self) -> Entries[Connector]:
+        """Connectors and splices by key."""
+        return self.entries["connectors"]
+
+    @property
+    def polarities(self) -> Entries[Polarity]:
+        """Polarities of cords by key."""
+        return self.entries["polarities"]
+
+    @property
+    def fibre_cables(self) -> Entries[FibreCable]:
+        """Cords, splitters and trunks by key."""
+        return self.entries["fibre_cables"]
+
+    @property
+    def prices(self) -> Entries[Price]:
+        """Prices as found, by key."""
+        return self.entries["prices"]
+
+    @property
+    def ddm(self) -> Entries[Ddm]:
+        """Diagnostics thresholds by key."""
+        return self.entries["ddm"]
+
     def gpu(self, key: str, where: str | None = None) -> Gpu:
         """Return a GPU; ``where`` is the key in the user's file that names it. Raises InputError with the nearest spelling."""
         return _lookup(self.gpus, key, "gpus", where)
@@ -107,6 +166,10 @@ class Catalog:
     def switch(self, key: str, where: str | None = None) -> Switch:
         """Return a switch, like :meth:`gpu`."""
         return _lookup(self.switches, key, "switches", where)
+
+    def box(self, key: str, where: str | None = None) -> Box:
+        """Return a box, like :meth:`gpu`."""
+        return _lookup(self.boxes, key, "boxes", where)
 
     def kind(self, name: str) -> Entries[Any]:
         """Return the entries of the kind called ``name``; raises InputError with the nearest spelling."""
@@ -129,8 +192,7 @@ def load_catalog(user_file: Path | None = None) -> Catalog:
 def _packaged(kind: str) -> Entries[Any]:
     file = f"{kind}.yaml"
     text = files("railwright.catalog").joinpath("data", file).read_text(encoding="utf-8")
-    blocks = [block for block in _BLOCK.split(text) if not block.startswith("#")]
-    return Entries(KINDS[kind], {block[: block.index(":")]: block for block in blocks if block.strip()}, file)
+    return entries_in(KINDS[kind], text, file)
 
 
 def _lookup(entries: Entries[E], key: str, kind: str, where: str | None) -> E:
@@ -184,36 +246,15 @@ def _user_entry(packaged: Entries[Any], kind: str, key: str, data: object, docum
     if not isinstance(own_sources, dict):
         raise document.error((*path, "sources"), "needs a mapping from field (or '*') to source")
     if key not in packaged:
-        return _validated(KINDS[kind], key, {**data, "sources": {"*": origin, **own_sources}}, document, path)
+        return validated(KINDS[kind], key, {**data, "sources": {"*": origin, **own_sources}}, document, path)
     known = packaged.fields_of(key)
     changed = data.keys() - {"sources", "unverified"}
-    unverified = [mark for mark in known.get("unverified", []) if mark not in changed]
-    sources = {**known["sources"], **dict.fromkeys(sorted(changed), origin), **own_sources}
-    combined = {**known, **data, "sources": sources, "unverified": [*unverified, *data.get("unverified", [])]}
-    return _validated(KINDS[kind], key, combined, document, path)
-
-
-def _validated(model: type[E], key: str, data: object, document: Document, path: KeyPath) -> E:
-    """Return ``data``, which stands at ``path`` of ``document``, as an entry; raises InputErrors that point at its fields."""
-    if not isinstance(data, dict):
-        raise document.error(path, "needs the fields of the entry, one per line")
-    if "key" in data:
-        raise document.error((*path, "key"), "is the name above; leave this line out", at_key=True)
-    part = Document(
-        document.file, {**data, "key": key}, _below(document.keys, path), _below(document.values, path), comments=()
-    )
-    try:
-        return validate(model, part)
-    except InputErrors as error:
-        raise InputErrors(_inside(problem, path) for problem in error.errors) from None
-
-
-def _below(places: Mapping[KeyPath, Place], path: KeyPath) -> dict[KeyPath, Place]:
-    depth = len(path)
-    return {place[depth:]: where for place, where in places.items() if place[:depth] == path}
-
-
-def _inside(error: InputError, path: KeyPath) -> InputError:
-    """Return ``error`` with its key as seen from the whole file."""
-    key = f"{dotted(path)}.{error.key}" if error.key else dotted(path)
-    return InputError(error.message, file=error.file, line=error.line, column=error.column, key=key)
+    combined = {
+        **known,
+        **data,
+        "sources": {**known["sources"], **dict.fromkeys(sorted(changed), origin), **own_sources},
+    }
+    marks = data.get("unverified", [])
+    if isinstance(marks, list):
+        combined["unverified"] = [*(mark for mark in known.get("unverified", []) if mark not in changed), *marks]
+    return validated(KINDS[kind], key, combined, document, path)

@@ -45,7 +45,7 @@ def list_entries(
 
 @catalog_app.command("show")
 def show_entry(
-    key: Annotated[str, typer.Argument(help="The key of an entry, for example sn5600.")],
+    key: Annotated[str, typer.Argument(help="The key of an entry: sn5600, or switches.sn5600.")],
     user_file: _UserFile = None,
     as_json: _Json = False,
 ) -> None:
@@ -80,6 +80,9 @@ def _load(user_file: Path | None) -> Catalog:
 
 
 def _find(catalog: Catalog, key: str) -> tuple[str, Record]:
+    named, _, rest = key.partition(".")
+    if named in KINDS and rest in catalog.kind(named):
+        return named, catalog.kind(named)[rest]
     for kind in KINDS:
         if key in catalog.kind(kind):
             return kind, catalog.kind(kind)[key]
