@@ -94,7 +94,7 @@ def stand_in_racks(context: Context, layout: Layout, devices: pl.DataFrame) -> p
 
 
 def servers_per_rack(rack: RackPlan, server: Server, switch_ru: int = 0, switch_w: float = 0.0) -> tuple[int, str]:
-    """Return how many servers share one rack beside switches of ``switch_ru`` rack units and ``switch_w``, and what limits them."""
+    """Return how many servers share a rack with switches of ``switch_ru`` rack units and ``switch_w``, and what limits them."""
     if rack.servers_per_rack is not None:
         return rack.servers_per_rack, "asked for"
     if server.rack is not None:
