@@ -22,6 +22,8 @@ _UNITS = (
     ("_gbps", "Gb/s"),
     ("_dbm", "dBm"),
     ("_usd", "$"),
+    ("_usd_low", "$"),
+    ("_usd_high", "$"),
     ("_gb", "GB"),
     ("_db", "dB"),
     ("_kg", "kg"),
@@ -70,11 +72,11 @@ def unit_of(field: str) -> str:
     """Return the unit that the name of a field ends with, or an empty string."""
     if field == "ru":
         return "RU"
-    return next((unit for ending, unit in _UNITS if field.endswith(ending)), "")
+    return next((unit for ending, unit in _UNITS if f"_{field}".endswith(ending)), "")
 
 
 def _parts(field: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if value is None or value in ("", ()):
+    if value is None or value in ("", (), {}):
         return
     if isinstance(value, tuple) and isinstance(value[0], BaseModel):
         for number, part in enumerate(value):
