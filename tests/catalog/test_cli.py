@@ -59,4 +59,4 @@ def test_doubts_about_a_users_file_are_told(tmp_path: Path, command: list[str]) 
     file.write_text("switches:\n  qm9700:\n    capacity_gbps: 51200\n")
     result = RUN.invoke(catalog_app, [*command, "--catalog", str(file)])
     assert result.exit_code == 0
-    assert "RW901" in result.stderr
+    assert "RW911" in result.stderr

@@ -108,7 +108,7 @@ def test_an_unknown_key_names_the_nearest_spelling() -> None:
 def test_a_list_of_62_of_64_ports_is_reported(tmp_path: Path) -> None:
     text = SWITCH.replace("count: 64", "count: 31").replace("[1x800, 2x400]", "[2x400]").replace("51200", "25600")
     (finding,) = catalog_findings(load_catalog(write(tmp_path, text)), only_user=True)
-    assert finding.code == "RW901"
+    assert finding.code == "RW911"
     assert finding.subject == "switches.mine"
     assert "31 cages of 800G where 32 would fill it" in finding.message
 
@@ -116,56 +116,56 @@ def test_a_list_of_62_of_64_ports_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
-        (SWITCH.replace("2x400]", "16x50]"), "RW902", "breakout 16x50 of cages[0] does not fit 8 lanes"),
-        (SWITCH.replace("{lane}", "{cage}").replace("1x800", "4x200"), "RW906", "two ports get the same name"),
-        (SWITCH.replace("{lane}", "{lan}"), "RW906", "unknown field 'lan' (did you mean 'lane'?)"),
-        (SWITCH.replace("nos: [sonic]", "nos: [sonic, eos]"), "RW906", "port_name of eos: is missing"),
-        ("servers:\n  dgx-h100:\n    gpu: h1000\n", "RW903", "'h1000' is not in the catalog (did you mean 'h100'?)"),
-        ("servers:\n  gb200-nvl72:\n    scale_up_gpus: 71\n", "RW905", "71 GPUs is not whole servers of 4"),
-        ("nics:\n  connectx-7-osfp:\n    pcie_generation: 4\n", "RW904", "252 Gb/s, less than one port of 400G"),
+        (SWITCH.replace("2x400]", "16x50]"), "RW912", "breakout 16x50 of cages[0] does not fit 8 lanes"),
+        (SWITCH.replace("{lane}", "{cage}").replace("1x800", "4x200"), "RW916", "two ports get the same name"),
+        (SWITCH.replace("{lane}", "{lan}"), "RW916", "unknown field 'lan' (did you mean 'lane'?)"),
+        (SWITCH.replace("nos: [sonic]", "nos: [sonic, eos]"), "RW916", "port_name of eos: is missing"),
+        ("servers:\n  dgx-h100:\n    gpu: h1000\n", "RW913", "'h1000' is not in the catalog (did you mean 'h100'?)"),
+        ("servers:\n  gb200-nvl72:\n    scale_up_gpus: 71\n", "RW915", "71 GPUs is not whole servers of 4"),
+        ("nics:\n  connectx-7-osfp:\n    pcie_generation: 4\n", "RW914", "252 Gb/s, less than one port of 400G"),
         (
             "optics:\n  mma4z00-ns:\n    pmd: 400g-sr5\n",
-            "RW903",
+            "RW913",
             "'400g-sr5' is not in the catalog (did you mean '400g-sr",
         ),
-        ("optics:\n  mma4z00-ns:\n    legs: 1\n", "RW902", "1 legs of 400g-sr4 are 400G, not 800G"),
-        ("optics:\n  mma4z00-ns:\n    reach_m: {om4: 150}\n", "RW905", "reaches 150 m on om4, 400g-sr4 100 m"),
-        ("optics:\n  mma4z00-ns:\n    connector: lc-duplex\n", "RW905", "lc-duplex/apc is not a connector of 400g-sr4"),
-        ("optics:\n  mma4z00-ns:\n    form_factor: qsfp112\n", "RW902", "8 lanes of 100G do not fit qsfp112"),
-        ("pmds:\n  400g-dr4:\n    lanes: 8\n", "RW902", "8 lanes of 100G are 800G, not 400G"),
-        ("interop:\n  sr4+vr4:\n    pmds: [400g-sr4, 400g-dr4]\n", "RW905", "cannot work"),
-        ("cables:\n  mcp4y10:\n    lengths_m: [3, 2]\n", "RW905", "does not rise"),
-        ("cables:\n  mcp4y10:\n    lengths_m: [1, 5]\n", "RW905", "5 m is longer than its reach of 2 m"),
-        ("cables:\n  mcp4y10:\n    tail_lane_gbps: 50\n", "RW902", "without a gearbox"),
+        ("optics:\n  mma4z00-ns:\n    legs: 1\n", "RW912", "1 legs of 400g-sr4 are 400G, not 800G"),
+        ("optics:\n  mma4z00-ns:\n    reach_m: {om4: 150}\n", "RW915", "reaches 150 m on om4, 400g-sr4 100 m"),
+        ("optics:\n  mma4z00-ns:\n    connector: lc-duplex\n", "RW915", "lc-duplex/apc is not a connector of 400g-sr4"),
+        ("optics:\n  mma4z00-ns:\n    form_factor: qsfp112\n", "RW912", "8 lanes of 100G do not fit qsfp112"),
+        ("pmds:\n  400g-dr4:\n    lanes: 8\n", "RW912", "8 lanes of 100G are 800G, not 400G"),
+        ("interop:\n  sr4+vr4:\n    pmds: [400g-sr4, 400g-dr4]\n", "RW915", "cannot work"),
+        ("cables:\n  mcp4y10:\n    lengths_m: [3, 2]\n", "RW915", "does not rise"),
+        ("cables:\n  mcp4y10:\n    lengths_m: [1, 5]\n", "RW915", "5 m is longer than its reach of 2 m"),
+        ("cables:\n  mcp4y10:\n    tail_lane_gbps: 50\n", "RW912", "without a gearbox"),
         (
             "cables:\n  mcp4y10:\n    tails: {form_factors: [qsfp112], lanes: 8}\n",
-            "RW902",
+            "RW912",
             "8 lanes do not fit a qsfp112 plug",
         ),
         (
             "breakouts:\n  twin-400:\n    legs: [{host_lanes: 3, media_lanes: 3}, {host_lanes: 6, media_lanes: 4}]\n",
-            "RW902",
+            "RW912",
             "two legs",
         ),
-        ("breakouts:\n  twin-400:\n    host_lanes: 4\n", "RW902", "beyond the 4 of the cage"),
-        ("fibre_cables:\n  mfp7e10:\n    fibre: om6\n", "RW903", "'om6' is not in the catalog"),
-        ("fibre_cables:\n  mfp7e10:\n    connector: mpo-13\n", "RW903", "no connector of family 'mpo-13'"),
-        ("cage_compatibility:\n  sn5600-cages:\n    module_limit_w: 30\n", "RW905", "30 W, the switch sn5600 says"),
-        ("cage_compatibility:\n  sn5600-cages:\n    cage: qsfp-dd\n", "RW905", "sn5600 has no qsfp-dd cages"),
-        ("form_factors:\n  qsfp56:\n    accepts: [qsfp29]\n", "RW903", "'qsfp29' is not in the catalog"),
-        ("prices:\n  hgx-h100-node:\n    usd: 1\n", "RW905", "outside its range"),
-        ("prices:\n  hgx-h100-node:\n    items: [servers.hgx-h101]\n", "RW903", "'hgx-h101' is not in the catalog"),
+        ("breakouts:\n  twin-400:\n    host_lanes: 4\n", "RW912", "beyond the 4 of the cage"),
+        ("fibre_cables:\n  mfp7e10:\n    fibre: om6\n", "RW913", "'om6' is not in the catalog"),
+        ("fibre_cables:\n  mfp7e10:\n    connector: mpo-13\n", "RW913", "no connector of family 'mpo-13'"),
+        ("cage_compatibility:\n  sn5600-cages:\n    module_limit_w: 30\n", "RW915", "30 W, the switch sn5600 says"),
+        ("cage_compatibility:\n  sn5600-cages:\n    cage: qsfp-dd\n", "RW915", "sn5600 has no qsfp-dd cages"),
+        ("form_factors:\n  qsfp56:\n    accepts: [qsfp29]\n", "RW913", "'qsfp29' is not in the catalog"),
+        ("prices:\n  hgx-h100-node:\n    usd: 1\n", "RW915", "outside its range"),
+        ("prices:\n  hgx-h100-node:\n    items: [servers.hgx-h101]\n", "RW913", "'hgx-h101' is not in the catalog"),
         (
             "servers:\n  hgx-h100:\n    backend: {nic: connectx-7-osfp, count: 8, gbps: 400, form_factor: qsfp112}\n",
-            "RW905",
+            "RW915",
             "cages are qsfp112, those of connectx-7-osfp are osfp-rhs-single",
         ),
-        ("nics:\n  connectx-7-osfp:\n    lanes_per_port: 2\n", "RW902", "does not fit 2 lanes of 100G"),
+        ("nics:\n  connectx-7-osfp:\n    lanes_per_port: 2\n", "RW912", "does not fit 2 lanes of 100G"),
         (
             "servers:\n  mine:\n    name: M\n    vendor: M\n    gpus: 8\n    gpu: h100\n    scale_up_gpus: 8\n    ru: 8\n"
             "    power_max_w: 1\n    backend: {nic: connectx-7-osfp, count: 8, ports: 2, gbps: 800, form_factor: osfp-rhs}\n"
             "    frontend: {nic: nothing, count: 1, gbps: 100, form_factor: qsfp28}\n",
-            "RW905",
+            "RW915",
             "faster than those of connectx-7-osfp (400G)",
         ),
     ],

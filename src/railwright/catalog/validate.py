@@ -1,6 +1,6 @@
 """Is a catalog consistent in itself? Entries that a schema accepts and that still cannot be true.
 
-Each check reads one entry (and what it refers to) and yields problems with a stable code, RW901 and up. The packaged files
+Each check reads one entry (and what it refers to) and yields problems with a stable code, RW911 and up. The packaged files
 have none (a test holds that); for a user's own file they are warnings: an odd entry still plans.
 """
 
@@ -50,17 +50,17 @@ def _switch(switch: Switch) -> Iterator[Problem]:
             f"its cages carry {filled:g} Gb/s at their highest rates, the ASIC {switch.capacity_gbps:g} Gb/s "
             f"({filled / cage_gbps:g} cages of {cage_gbps:g}G where {switch.capacity_gbps / cage_gbps:g} would fill it)"
         )
-        yield "RW901", message, "list every cage, or set capacity_gbps to what the platform's ports really take"
+        yield "RW911", message, "list every cage, or set capacity_gbps to what the platform's ports really take"
     for number, group in enumerate(switch.cages):
         for mode in group.breakouts:
             count, rate = (int(part) for part in mode.split("x"))
             if count > group.lanes or rate * count > group.lanes * group.lane_gbps:
                 message = f"breakout {mode} of cages[{number}] does not fit {group.lanes} lanes of {group.lane_gbps:g}G"
-                yield "RW902", message, "remove the mode, or mend lanes and lane_gbps"
+                yield "RW912", message, "remove the mode, or mend lanes and lane_gbps"
     for nos in switch.nos:
         problem = _port_name_problem(switch, nos)
         if problem:
-            yield "RW906", f"port_name of {nos}: {problem}", f"write a template with {', '.join(FIELDS)}"
+            yield "RW916", f"port_name of {nos}: {problem}", f"write a template with {', '.join(FIELDS)}"
 
 
 def _port_name_problem(switch: Switch, nos: str) -> str | None:
@@ -90,17 +90,17 @@ def _nic(nic: Nic) -> Iterator[Problem]:
             f"PCIe generation {nic.pcie_generation} with {nic.pcie_lanes} lanes carries "
             f"{nic.pcie_lanes * lane_gbps:.0f} Gb/s, less than one port of {fastest:g}G"
         )
-        yield "RW904", message, "mend pcie_generation, pcie_lanes or port_gbps"
+        yield "RW914", message, "mend pcie_generation, pcie_lanes or port_gbps"
     if nic.lanes_per_port * max(nic.lane_gbps) < fastest:
         message = f"a port of {fastest:g}G does not fit {nic.lanes_per_port} lanes of {max(nic.lane_gbps):g}G"
-        yield "RW902", message, "mend lanes_per_port, lane_gbps or port_gbps"
+        yield "RW912", message, "mend lanes_per_port, lane_gbps or port_gbps"
 
 
 def _server(catalog: Catalog, server: Server) -> Iterator[Problem]:
     yield from unknown(catalog, "gpus", [server.gpu], "gpu")
     if server.scale_up_gpus % server.gpus:
         message = f"a scale-up domain of {server.scale_up_gpus} GPUs is not whole servers of {server.gpus}"
-        yield "RW905", message, "set scale_up_gpus to a multiple of gpus"
+        yield "RW915", message, "set scale_up_gpus to a multiple of gpus"
     for purpose in ("backend", "frontend", "storage"):
         group: NicGroup | None = getattr(server, purpose)
         if group is not None:
@@ -114,10 +114,10 @@ def _nic_group(nic: Nic, group: NicGroup, purpose: str) -> Iterator[Problem]:
     fastest = max(nic.port_gbps.values())
     if group.gbps > fastest:
         message = f"its {purpose} ports of {group.gbps:g}G are faster than those of {nic.key} ({fastest:g}G)"
-        yield "RW905", message, "mend the rate, or name the adapter that has it"
+        yield "RW915", message, "mend the rate, or name the adapter that has it"
     if group.ports > nic.ports:
         message = f"it uses {group.ports} ports of each {purpose} adapter, {nic.key} has {nic.ports}"
-        yield "RW905", message, "mend ports and count, or name the adapter that has them"
+        yield "RW915", message, "mend ports and count, or name the adapter that has them"
     if group.form_factor != nic.form_factor:
         message = f"its {purpose} cages are {group.form_factor}, those of {nic.key} are {nic.form_factor}"
-        yield "RW905", message, "mend the form factor, or name the adapter that has it"
+        yield "RW915", message, "mend the form factor, or name the adapter that has it"

@@ -16,12 +16,12 @@ from railwright.errors import nearest
 from railwright.findings import Finding, Severity
 
 SOURCES = {
-    "RW901": "the ASIC's capacity and the platform's port list",
-    "RW902": "electrical lanes of cages, modules and cables",
-    "RW903": "the catalog's own references",
-    "RW904": "PCI Express Base Specification 3.0 to 6.0, lane rates",
-    "RW905": "the catalog's other entries",
-    "RW906": "the operating system's port numbering",
+    "RW911": "the ASIC's capacity and the platform's port list",
+    "RW912": "electrical lanes of cages, modules and cables",
+    "RW913": "the catalog's own references",
+    "RW914": "PCI Express Base Specification 3.0 to 6.0, lane rates",
+    "RW915": "the catalog's other entries",
+    "RW916": "the operating system's port numbering",
 }
 
 Problem = tuple[str, str, str]
@@ -40,7 +40,7 @@ def unknown(catalog: Catalog, kind: str, keys: Iterable[str], what: str) -> Iter
     for key in keys:
         if key not in known:
             message = f"its {what} {key!r} is not in the catalog{nearest(key, known)}"
-            yield "RW903", message, f"name an entry of {kind} or add it"
+            yield "RW913", message, f"name an entry of {kind} or add it"
 
 
 def part_problems(catalog: Catalog, entry: Record) -> Iterator[Problem]:
@@ -73,20 +73,20 @@ def _families(catalog: Catalog, families: Iterable[str]) -> Iterator[Problem]:
     for family in families:
         if family not in known:
             message = f"no connector of family {family!r} is in the catalog{nearest(family, known)}"
-            yield "RW903", message, "name a family of connectors or add one"
+            yield "RW913", message, "name a family of connectors or add one"
 
 
 def _rate(what: str, lanes: int, lane_gbps: float, gbps: float) -> Iterator[Problem]:
     if lanes * lane_gbps != gbps:
         message = f"{what}: {lanes} lanes of {lane_gbps:g}G are {lanes * lane_gbps:g}G, not {gbps:g}G"
-        yield "RW902", message, "mend the number of lanes, their rate or gbps"
+        yield "RW912", message, "mend the number of lanes, their rate or gbps"
 
 
 def _lengths(lengths_m: tuple[float, ...], reach_m: float | None) -> Iterator[Problem]:
     if list(lengths_m) != sorted(set(lengths_m)):
-        yield "RW905", "lengths_m does not rise", "list each length once, the shortest first"
+        yield "RW915", "lengths_m does not rise", "list each length once, the shortest first"
     if lengths_m and reach_m is not None and lengths_m[-1] > reach_m:
-        yield "RW905", f"a length of {lengths_m[-1]:g} m is longer than its reach of {reach_m:g} m", "mend one of them"
+        yield "RW915", f"a length of {lengths_m[-1]:g} m is longer than its reach of {reach_m:g} m", "mend one of them"
 
 
 def _cage_rule(catalog: Catalog, rule: CageRule) -> Iterator[Problem]:
@@ -96,12 +96,12 @@ def _cage_rule(catalog: Catalog, rule: CageRule) -> Iterator[Problem]:
             groups = [group for group in catalog.switches[device].cages if group.form_factor == rule.cage]
             limits = {group.module_limit_w for group in groups if group.purpose == "fabric"}
             if not groups:
-                yield "RW905", f"{device} has no {rule.cage} cages", "mend the cage or the list of devices"
+                yield "RW915", f"{device} has no {rule.cage} cages", "mend the cage or the list of devices"
             elif rule.module_limit_w is not None and limits != {rule.module_limit_w}:
                 message = (
                     f"it gives a module {rule.module_limit_w:g} W, the switch {device} says {sorted(map(str, limits))}"
                 )
-                yield "RW905", message, "mend module_limit_w in one of the two"
+                yield "RW915", message, "mend module_limit_w in one of the two"
         else:
             yield from unknown(catalog, "nics", [device], "device")
 
@@ -123,20 +123,20 @@ def _optic(catalog: Catalog, optic: Optic) -> Iterator[Problem]:
                 f"{optic.host_lanes} lanes of {optic.host_lane_gbps:g}G do not fit {shape.key} "
                 f"({shape.lanes} of {max(shape.lane_gbps):g}G)"
             )
-            yield "RW902", message, "mend the form factor or the electrical side"
+            yield "RW912", message, "mend the form factor or the electrical side"
     if optic.pmd in catalog.pmds:
         pmd = catalog.pmds[optic.pmd]
         if optic.legs * pmd.gbps != optic.gbps:
             message = f"{optic.legs} legs of {pmd.key} are {optic.legs * pmd.gbps:g}G, not {optic.gbps:g}G"
-            yield "RW902", message, "mend legs, pmd or gbps"
+            yield "RW912", message, "mend legs, pmd or gbps"
         if optic.connector not in pmd.connectors or optic.polish != pmd.polish:
             offered = ", ".join(f"{connector}/{pmd.polish}" for connector in pmd.connectors)
             message = f"{optic.connector}/{optic.polish} is not a connector of {pmd.key} ({offered})"
-            yield "RW905", message, "mend connector or polish"
+            yield "RW915", message, "mend connector or polish"
         for fibre, reach_m in optic.reach_m.items():
             if reach_m > pmd.reach_m.get(fibre, 0.0):
                 message = f"it reaches {reach_m:g} m on {fibre}, {pmd.key} {pmd.reach_m.get(fibre, 0.0):g} m"
-                yield "RW905", message, "mend reach_m, or name the PMD that reaches so far"
+                yield "RW915", message, "mend reach_m, or name the PMD that reaches so far"
 
 
 def _pair(catalog: Catalog, pair: InteropPair) -> Iterator[Problem]:
@@ -145,7 +145,7 @@ def _pair(catalog: Catalog, pair: InteropPair) -> Iterator[Problem]:
         a, b = (catalog.pmds[key] for key in pair.pmds)
         if (a.lane_gbps, a.modulation, a.fibre_kind) != (b.lane_gbps, b.modulation, b.fibre_kind):
             message = f"{a.key} and {b.key} differ in lane rate, modulation or fibre and cannot work"
-            yield "RW905", message, "remove the pair"
+            yield "RW915", message, "remove the pair"
 
 
 def _cable(catalog: Catalog, cable: Cable) -> Iterator[Problem]:
@@ -156,22 +156,22 @@ def _cable(catalog: Catalog, cable: Cable) -> Iterator[Problem]:
     yield from _lengths(cable.lengths_m, cable.reach_m)
     if tail_gbps != cable.lane_gbps and not cable.gearbox:
         message = f"its lanes run at {cable.lane_gbps:g}G at the head and {tail_gbps:g}G at the tails without a gearbox"
-        yield "RW902", message, "mend tail_lane_gbps, or set gearbox"
+        yield "RW912", message, "mend tail_lane_gbps, or set gearbox"
     for end in (cable.head, cable.tails):
         for key in end.form_factors:
             if key in catalog.form_factors and end.lanes > catalog.form_factors[key].lanes:
                 message = f"{end.lanes} lanes do not fit a {key} plug ({catalog.form_factors[key].lanes})"
-                yield "RW902", message, "mend lanes or form_factors"
+                yield "RW912", message, "mend lanes or form_factors"
 
 
 def _breakout(breakout: Breakout) -> Iterator[Problem]:
     used = 0
     for leg in breakout.legs:
         if used & leg.host_lanes:
-            yield "RW902", f"host lanes {leg.host_lanes:#04x} belong to two legs", "give every lane to one leg"
+            yield "RW912", f"host lanes {leg.host_lanes:#04x} belong to two legs", "give every lane to one leg"
         used |= leg.host_lanes
     if breakout.host_lanes is not None and used >> breakout.host_lanes:
-        yield "RW902", f"a leg uses a lane beyond the {breakout.host_lanes} of the cage", "mend the masks or host_lanes"
+        yield "RW912", f"a leg uses a lane beyond the {breakout.host_lanes} of the cage", "mend the masks or host_lanes"
 
 
 def _price(catalog: Catalog, price: Price) -> Iterator[Problem]:
@@ -183,4 +183,4 @@ def _price(catalog: Catalog, price: Price) -> Iterator[Problem]:
         message = (
             f"{price.usd:g} is outside its range of {price.usd_low or price.usd:g} to {price.usd_high or price.usd:g}"
         )
-        yield "RW905", message, "mend usd, usd_low or usd_high"
+        yield "RW915", message, "mend usd, usd_low or usd_high"
