@@ -90,7 +90,7 @@ def platforms() -> dict[str, PlatformQos]:
 
 @cache
 def profile_file() -> dict[str, dict[str, dict[str, object]]]:
-    """Return the profiles and conventions as written (``profiles``, ``conventions``); ``design/qos.py`` gives them their shape."""
+    """Return ``profiles`` and ``conventions`` as they are written; ``design/qos.py`` gives them their shape."""
     loaded: dict[str, dict[str, dict[str, object]]] = YAML(typ="safe", pure=True).load(
         (_DATA / "qos_profiles.yaml").read_text(encoding="utf-8")
     )

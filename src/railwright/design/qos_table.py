@@ -71,7 +71,7 @@ def round_trip_us(plan: Plan) -> float:
 
 def qos_table(plan: Plan, contracts: Mapping[str, QosContract]) -> pl.DataFrame:
     """Return table ``qos``: one row per link end of a network in ``contracts`` and class, in order of port and priority."""
-    ends = _link_ends(plan)
+    ends = link_ends(plan)
     parts = []
     for contract in dict.fromkeys(contracts.values()):
         networks = [network for network, own in contracts.items() if own is contract]
@@ -100,7 +100,7 @@ def _ethernet(spec: ClusterSpec, convention: str | None, changes: Mapping[str, o
     carries = {"roce": roce, "storage": spec.storage.enabled and spec.storage.transport == "rocev2"}
     classes = []
     for c in base.classes:
-        wanted = {}
+        wanted: dict[str, object] = {}
         if c.networks:
             group = [n for n in NETWORKS if n in spec.converge] if set(c.networks) & set(spec.converge) else []
             wanted["networks"] = tuple(dict.fromkeys([*c.networks, *group]))
@@ -113,9 +113,9 @@ def _ethernet(spec: ClusterSpec, convention: str | None, changes: Mapping[str, o
     return QosContract.model_validate({**fields, **changes, "classes": classes})
 
 
-def _link_ends(plan: Plan) -> pl.DataFrame:
-    """Return one row per port in use: ``port_id, network, model, host, speed_gbps, lanes, cable_m``."""
-    cables = plan.table("cables").select("cable_id", cable_m="length_m")
+def link_ends(plan: Plan) -> pl.DataFrame:
+    """Return one row per port in use: ``port_id, network, model, host, speed_gbps, lanes, cable_m`` (whole metres, up)."""
+    cables = plan.table("cables").select("cable_id", cable_m=pl.col("length_m").ceil())
     links = plan.links.join(cables, on="cable_id", how="left", maintain_order="left")
     ends = pl.concat(links.select("network", "cable_m", port_id=side) for side in ("a_port", "b_port"))
     devices = plan.devices.select("device_id", "model", host=~pl.col("role").is_in(SWITCH_ROLES))

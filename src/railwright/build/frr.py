@@ -1,0 +1,213 @@
+"""FRR: ``frr.conf`` of a routed box, written and read back. SONiC in split mode has the same file beside its own."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from railwright.build.contract import Bgp, DeviceView, Neighbor, Place, Port, Reading
+
+FILE = "frr.conf"
+DAEMONS = "daemons"
+
+BFD_MS = 100
+"""BFD interval towards each neighbour, detected after three: an outage of about 0.3 s, safe on a switch's CPU."""
+
+_LOOPBACK = ("lo", "Loopback0")
+
+
+def render(view: DeviceView) -> dict[str, str]:
+    """Return the files of a box that runs FRR on plain Linux."""
+    return {
+        FILE: frr_conf(view),
+        DAEMONS: 'zebra=yes\nbgpd=yes\nbfdd=yes\nvtysh_enable=yes\nzebra_options="-A 127.0.0.1"\n',
+    }
+
+
+def frr_conf(view: DeviceView, loopback: str = "lo", *, addresses: bool = True, vrf_prefix: str = "") -> str:
+    """Return ``frr.conf``; ``addresses`` false leaves them to the operating system's own configuration.
+
+    ``vrf_prefix`` stands before the name of every VRF but the default one.
+    """
+    lines = [
+        "frr defaults datacenter",
+        f"hostname {view.name}",
+        "log syslog informational",
+        "service integrated-vtysh-config",
+    ]
+    if view.loopbacks and addresses:
+        lines += ["!", f"interface {loopback}", *(f" {_ip(a)} address {a}" for a in view.loopbacks), "exit"]
+    for port in view.ports:
+        own = [f" description {port.peer}"] if port.peer else []
+        own += [f" {_ip(a)} address {a}" for a in port.addresses if addresses]
+        if own or addresses:
+            vrf = f" vrf {vrf_prefix}{port.vrf}" if port.vrf != "default" else ""
+            lines += ["!", f"interface {port.name}{vrf}", *own, "exit"]
+    if view.bgp is not None:
+        lines += _bgp(view.bgp, vrf_prefix)
+    return "\n".join([*lines, "!", "end", ""])
+
+
+def _ip(address: str) -> str:
+    return "ipv6" if ":" in address else "ip"
+
+
+def _bgp(bgp: Bgp, vrf_prefix: str) -> list[str]:
+    lines = ["!", "bfd", " profile fabric", "  detect-multiplier 3", f"  receive-interval {BFD_MS}"]
+    lines += [f"  transmit-interval {BFD_MS}", " exit", "exit"]
+    vrfs = dict.fromkeys(["default", *(n.vrf for n in bgp.neighbors)])
+    for vrf in vrfs:
+        own = [n for n in bgp.neighbors if n.vrf == vrf]
+        lines += ["!", f"router bgp {bgp.asn}" + (f" vrf {vrf_prefix}{vrf}" if vrf != "default" else "")]
+        lines += [
+            f" bgp router-id {bgp.router_id}",
+            " no bgp default ipv4-unicast",
+            " bgp bestpath as-path multipath-relax",
+        ]
+        for n in own:
+            remote = "external" if n.remote_as is None else str(n.remote_as)
+            lines.append(f" neighbor {n.peer} {'interface ' if n.unnumbered else ''}remote-as {remote}")
+            if n.bfd:
+                lines.append(f" neighbor {n.peer} bfd profile fabric")
+        for family in ("ipv4", "ipv6"):
+            lines += [f" address-family {family} unicast", "  redistribute connected"]
+            lines += [f"  neighbor {n.peer} activate" for n in own]
+            lines += [f"  maximum-paths {bgp.maximum_paths}", " exit-address-family"]
+        lines.append("exit")
+    return lines
+
+
+@dataclass
+class _Peer:
+    unnumbered: bool
+    remote_as: int | None = None
+    bfd: bool = False
+    group: str | None = None
+    line: int = 0
+
+
+@dataclass
+class _State:
+    ports: dict[str, Port] = field(default_factory=dict)
+    loopbacks: list[str] = field(default_factory=list)
+    asn: int | None = None
+    router_id: str = ""
+    paths: int = 1
+    peers: dict[tuple[str, str], _Peer] = field(default_factory=dict)
+    groups: dict[tuple[str, str], _Peer] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    hostname: str = ""
+
+
+def read(name: str, files: Mapping[str, str]) -> Reading:
+    """Return what ``frr.conf`` says; peer groups are resolved. Keys of ``files`` are paths to show in findings."""
+    path, text = next(iter(files.items()))
+    state = parse(text)
+    view = DeviceView(
+        name=name,
+        nos="frr",
+        loopbacks=tuple(sorted(state.loopbacks)),
+        ports=tuple(sorted(state.ports.values(), key=lambda p: p.name)),
+        bgp=bgp_of(state),
+    )
+    return Reading(
+        view,
+        (path,),
+        lambda key: Place(path, state.lines[key]) if key in state.lines else None,
+    )
+
+
+def parse(text: str, vrf_prefix: str = "") -> _State:
+    """Return the statements of an ``frr.conf`` that the contract knows, with their lines; see ``frr_conf`` for the prefix."""
+    state = _State()
+    context = ""
+    subject, vrf = "", "default"
+    for number, raw in enumerate(text.splitlines(), start=1):
+        words = raw.split()
+        if not words or words[0].startswith(("!", "#")):
+            continue
+        if not raw.startswith(" "):
+            context, subject, vrf = words[0], words[1] if len(words) > 1 else "", "default"
+            if context == "interface":
+                vrf = words[3].removeprefix(vrf_prefix) if words[2:3] == ["vrf"] else "default"
+                if subject not in _LOOPBACK:
+                    state.ports[subject] = Port(name=subject, vrf=vrf)
+                    state.lines[f"port/{subject}"] = number
+            elif context == "router" and subject == "bgp":
+                vrf = words[4].removeprefix(vrf_prefix) if words[3:4] == ["vrf"] else "default"
+                state.asn = int(words[2])
+                state.lines.setdefault("bgp/asn", number)
+            elif context == "hostname":
+                state.hostname = subject
+            continue
+        if context == "interface":
+            _interface_line(state, subject, words, number)
+        elif context == "router":
+            _bgp_line(state, vrf, words, number)
+    return state
+
+
+def bgp_of(state: _State) -> Bgp | None:
+    """Return the underlay of a parsed ``frr.conf``; None when it has no ``router bgp``."""
+    if state.asn is None:
+        return None
+    neighbors = []
+    for (vrf, peer), found in sorted(state.peers.items()):
+        group = state.groups.get((vrf, found.group or ""), _Peer(False))
+        remote = found.remote_as if found.remote_as is not None else group.remote_as
+        neighbors.append(Neighbor(peer, found.unnumbered, remote, found.bfd or group.bfd, vrf))
+    return Bgp(state.asn, state.router_id, state.paths, tuple(neighbors))
+
+
+def _interface_line(state: _State, subject: str, words: list[str], number: int) -> None:
+    if words[0] in ("ip", "ipv6") and words[1:2] == ["address"]:
+        if subject in _LOOPBACK:
+            state.loopbacks.append(words[2])
+            state.lines["loopbacks"] = number
+        else:
+            port = state.ports[subject]
+            state.ports[subject] = replace(port, addresses=tuple(sorted((*port.addresses, words[2]))))
+            state.lines[f"port/{subject}/addresses"] = number
+    elif words[0] == "description" and subject in state.ports:
+        if re.fullmatch(r"\S+:\S+", " ".join(words[1:])):
+            state.ports[subject] = replace(state.ports[subject], peer=words[1])
+        state.lines[f"port/{subject}/peer"] = number
+
+
+def _bgp_line(state: _State, vrf: str, words: list[str], number: int) -> None:
+    if words[:2] == ["bgp", "router-id"]:
+        state.router_id = words[2]
+        state.lines.setdefault("bgp/router_id", number)
+    elif words[0] == "maximum-paths":
+        state.paths = int(words[1])
+        state.lines.setdefault("bgp/maximum_paths", number)
+    elif words[0] == "neighbor" and len(words) > 2:
+        _neighbor_line(state, vrf, words[1], words[2:], number)
+
+
+def _neighbor_line(state: _State, vrf: str, peer: str, words: list[str], number: int) -> None:
+    key = (vrf, peer)
+    if words == ["peer-group"]:
+        state.groups[key] = _Peer(False, line=number)
+        return
+    interface = words[0] == "interface"
+    if interface:
+        words = words[1:]
+    if key in state.groups:
+        found = state.groups[key]
+    elif interface or words[:1] in (["remote-as"], ["peer-group"]):
+        found = state.peers.setdefault(key, _Peer(interface, line=number))
+        found.unnumbered = found.unnumbered or interface
+    elif key in state.peers:
+        found = state.peers[key]
+    else:
+        return
+    own = f"bgp/neighbor/{vrf}/{peer}"
+    state.lines.setdefault(own, number)
+    if words[:1] == ["remote-as"]:
+        found.remote_as = int(words[1]) if words[1].isdigit() else None
+        state.lines[f"{own}/remote_as"] = number
+    elif words[:1] == ["peer-group"]:
+        found.group = words[1]
+    elif words[:1] == ["bfd"]:
+        found.bfd = True
+        state.lines[f"{own}/bfd"] = number

@@ -1,0 +1,523 @@
+"""Cumulus Linux NVUE: ``startup.yaml`` and the same as ``nv set`` commands, written and read back.
+
+Keys follow the NVUE object model of Cumulus Linux 5.6 to 5.9. Headroom is not written: NVIDIA advises to give the cable
+length and let the switch size its buffers. The watchdog's detection time is polling interval times robustness; its action
+and restoration cannot be set.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+
+from railwright.build.contract import (
+    NOT_MAPPED,
+    Bgp,
+    DeviceView,
+    Marking,
+    Neighbor,
+    Place,
+    Port,
+    Qos,
+    Queue,
+    Reading,
+    Watchdog,
+)
+from railwright.build.places import yaml_lines
+from railwright.errors import InputError
+
+FILE = "startup.yaml"
+COMMANDS = "nv-set.txt"
+LOSSLESS_POOL_PERCENT = 90
+"""Share of the buffer for lossless traffic, as NVIDIA's network configurator nc-v6 sets it (10 / 90)."""
+
+_POLL_MS = 100
+_GLOBAL = "default-global"
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_WORDS = {"on", "off", "yes", "no", "y", "n", "true", "false", "null"}
+_RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
+_ON = {"on", "enable", "enabled", "true", "up"}
+
+Tree = dict[str, Any]
+
+
+def render(view: DeviceView) -> dict[str, str]:
+    """Return ``startup.yaml`` and ``nv-set.txt`` for a view."""
+    tree = object_model(view)
+    commands = [" ".join(("nv set", *path)) for path in _leaves(tree)]
+    yaml = ["- set:", *_yaml(tree, 4)]
+    return {FILE: "\n".join([*yaml, ""]), COMMANDS: "\n".join([*commands, "nv config apply", ""])}
+
+
+def object_model(view: DeviceView) -> Tree:
+    """Return the NVUE tree of a view; ports with the same settings share one entry of the QoS profiles."""
+    interfaces: Tree = {}
+    if view.loopbacks:
+        interfaces["lo"] = {"ip": {"address": {a: {} for a in view.loopbacks}}, "type": "loopback"}
+    profiles = _pfc_profiles(view)
+    for port in view.ports:
+        if port.split > 1:
+            parent = re.sub(r"s\d+$", "", port.name)
+            lanes = {"lanes-per-port": len(port.lanes)} if port.lanes else {}
+            interfaces[parent] = {"link": {"breakout": {f"{port.split}x": lanes}}, "type": "swp"}
+        interfaces[port.name] = _interface(port, view, profiles)
+    tree: Tree = {"interface": interfaces}
+    if view.qos is not None:
+        tree["qos"] = _qos(view, view.qos, profiles)
+    if view.bgp is not None:
+        tree |= _bgp(view.bgp)
+        if view.balancing == "dynamic":
+            tree["router"]["adaptive-routing"] = {"enable": "on"}
+    tree["system"] = {"hostname": view.name}
+    return tree
+
+
+def _interface(port: Port, view: DeviceView, profiles: Mapping[tuple[Any, ...], str]) -> Tree:
+    link: Tree = {"fec": port.fec, "mtu": port.mtu, "speed": f"{port.speed_gbps:g}G", "state": {"up": {}}}
+    found: Tree = {"link": link, "type": "swp"}
+    if port.peer:
+        found["description"] = port.peer
+    qos: Tree = {}
+    if port.marking:
+        qos["congestion-control"] = {"profile": _ecn_name(port)}
+    if port.pfc:
+        qos["pfc"] = {"profile": profiles[_pfc_key(port)]}
+    if port.watchdog:
+        qos["pfc-watchdog"] = {"state": "enable"}
+    if not port.trust_dscp:
+        qos["mapping"] = {"profile": "untrusted"}
+    if qos:
+        found["qos"] = qos
+    ip: Tree = {}
+    if port.addresses:
+        ip["address"] = {a: {} for a in port.addresses}
+    if port.vrf != "default":
+        ip["vrf"] = port.vrf
+    if ip:
+        found["ip"] = ip
+    unnumbered = {n.peer for n in view.bgp.neighbors} if view.bgp else set()
+    if view.balancing == "dynamic" and port.name in unnumbered:
+        found["router"] = {"adaptive-routing": {"enable": "on"}}
+    return found
+
+
+def _ecn_name(port: Port) -> str:
+    marks = "-".join(f"q{m.queue}-{m.kmin_bytes}-{m.kmax_bytes}-{m.probability_percent}" for m in port.marking)
+    return f"ecn-{port.speed_gbps:g}g-{marks}"
+
+
+def _pfc_key(port: Port) -> tuple[Any, ...]:
+    return port.pfc, port.cable_m
+
+
+def _pfc_profiles(view: DeviceView) -> dict[tuple[Any, ...], str]:
+    keys = dict.fromkeys(_pfc_key(p) for p in view.ports if p.pfc)
+    return {
+        (pfc, length): f"pfc-{'-'.join(map(str, pfc))}-{'default' if length is None else f'{length}m'}"
+        for pfc, length in keys
+    }
+
+
+def _qos(view: DeviceView, qos: Qos, profiles: Mapping[tuple[Any, ...], str]) -> Tree:
+    found: Tree = {}
+    mapped = {str(d): {"switch-priority": p} for d, p in enumerate(qos.dscp_to_priority) if p != NOT_MAPPED}
+    found["mapping"] = {_GLOBAL: {"dscp": mapped, "trust": "l3"}}
+    if not all(p.trust_dscp for p in view.ports):
+        found["mapping"]["untrusted"] = {"port-default-sp": 0, "trust": "port"}
+    queues = {str(p): {"traffic-class": q} for p, q in enumerate(qos.priority_to_queue) if q != NOT_MAPPED}
+    found["egress-queue-mapping"] = {_GLOBAL: {"switch-priority": queues}}
+    found["egress-scheduler"] = {_GLOBAL: {"traffic-class": {str(q.queue): _scheduler(q) for q in qos.queues}}}
+    markings = {_ecn_name(p): p.marking for p in view.ports if p.marking}
+    if markings:
+        found["congestion-control"] = {
+            name: {"traffic-class": {str(m.queue): _congestion(m) for m in marking}}
+            for name, marking in markings.items()
+        }
+    if profiles:
+        found["pfc"] = {name: _pfc(*key) for key, name in profiles.items()}
+        lossless = {str(p) for port in view.ports for p in port.pfc}
+        found["traffic-pool"] = {
+            "default-lossless": _pool(sorted(lossless), LOSSLESS_POOL_PERCENT),
+            "default-lossy": _pool(sorted({str(p) for p in range(8)} - lossless), 100 - LOSSLESS_POOL_PERCENT),
+        }
+    if qos.watchdog is not None and any(p.watchdog for p in view.ports):
+        found["pfc-watchdog"] = _watchdog(qos.watchdog)
+    return found
+
+
+def _scheduler(queue: Queue) -> Tree:
+    return {"mode": "strict"} if queue.weight is None else {"bw-percent": queue.weight, "mode": queue.scheduler}
+
+
+def _congestion(marking: Marking) -> Tree:
+    return {
+        "ecn": "enable" if marking.enabled else "disable",
+        "max-threshold": marking.kmax_bytes,
+        "min-threshold": marking.kmin_bytes,
+        "probability": marking.probability_percent,
+        "red": "disable",
+    }
+
+
+def _pfc(priorities: tuple[int, ...], length: int | None) -> Tree:
+    found: Tree = {"rx": "enable", "switch-priority": {str(p): {} for p in priorities}, "tx": "enable"}
+    return ({"cable-length": length} if length is not None else {}) | found
+
+
+def _pool(priorities: list[str], percent: int) -> Tree:
+    return {"memory-percent": percent, "switch-priority": {p: {} for p in priorities}}
+
+
+def _watchdog(watchdog: Watchdog) -> Tree:
+    whole = watchdog.detection_ms % _POLL_MS == 0
+    poll = _POLL_MS if whole else watchdog.detection_ms
+    return {"polling-interval": poll, "robustness": watchdog.detection_ms // poll}
+
+
+def _bgp(bgp: Bgp) -> Tree:
+    vrfs: Tree = {}
+    for name in dict.fromkeys(["default", *(n.vrf for n in bgp.neighbors)]):
+        neighbors: Tree = {}
+        for n in bgp.neighbors:
+            if n.vrf == name:
+                entry: Tree = {
+                    "remote-as": "external" if n.remote_as is None else n.remote_as,
+                    "type": "unnumbered" if n.unnumbered else "numbered",
+                }
+                neighbors[n.peer] = ({"bfd": {"enable": "on"}} if n.bfd else {}) | entry
+        families = {
+            family: {
+                "enable": "on",
+                "multipaths": {"ebgp": bgp.maximum_paths},
+                "redistribute": {"connected": {"enable": "on"}},
+            }
+            for family in ("ipv4-unicast", "ipv6-unicast")
+        }
+        own: Tree = {
+            "address-family": families,
+            "enable": "on",
+            "path-selection": {"multipath": {"aspath-ignore": "on"}},
+        }
+        vrfs[name] = {"router": {"bgp": own | ({"neighbor": neighbors} if neighbors else {})}}
+    head = {"autonomous-system": bgp.asn, "enable": "on", "router-id": bgp.router_id}
+    return {"router": {"bgp": head}, "vrf": vrfs}
+
+
+def _natural(key: str) -> list[tuple[bool, int, str]]:
+    """Sort ``swp2`` before ``swp10``."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", key) if part]
+
+
+def _leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key in sorted(tree, key=_natural):
+        value = tree[key]
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key) if isinstance(value, Mapping) else (*path, key, str(value))
+
+
+def _yaml(tree: Mapping[str, Any], indent: int) -> Iterator[str]:
+    pad = " " * indent
+    for key in sorted(tree, key=_natural):
+        value = tree[key]
+        if isinstance(value, Mapping) and value:
+            yield f"{pad}{_scalar(key)}:"
+            yield from _yaml(value, indent + 2)
+        else:
+            yield (
+                f"{pad}{_scalar(key)}: {{}}" if isinstance(value, Mapping) else f"{pad}{_scalar(key)}: {_scalar(value)}"
+            )
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else "'" + text.replace("'", "''") + "'"
+
+
+def read(name: str, files: Mapping[str, str]) -> Reading:
+    """Return what ``startup.yaml`` says, or a file of ``nv set`` commands where there is none.
+
+    Raises InputError with the line when the file is not what it should be.
+    """
+    path = next((p for p in files if p.endswith((".yaml", ".yml"))), None)
+    lines: dict[tuple[str, ...], int] = {}
+    if path is not None:
+        tree = _parse_yaml(path, files[path])
+    else:
+        path = next(iter(files))
+        tree, lines = _parse_commands(files[path])
+    text = files[path]
+    from_yaml = not lines
+    interfaces = _expanded(_at(tree, "interface"))
+
+    def locate(key: str) -> Place | None:
+        if not lines:
+            lines.update(
+                {p[1:] if p[:1] == ("set",) else p: n for p, n in yaml_lines(text).items()} if from_yaml else {}
+            )
+        for wanted in _paths(tree, interfaces, key):
+            found = next((n for p, n in lines.items() if _covers(p, wanted)), None)
+            if found is not None:
+                return Place(path, found)
+        return None
+
+    qos = _read_qos(tree)
+    ports = tuple(
+        _read_port(tree, port, entry, interfaces)
+        for port, entry in sorted(interfaces.items())
+        if _word(entry, "type") != "loopback"
+        and port != "lo"
+        and "breakout" not in _at(entry, "link")
+        and port != "eth0"
+    )
+    lo = _at(interfaces, "lo", "ip", "address")
+    view = DeviceView(
+        name=name,
+        nos="nvue",
+        loopbacks=tuple(sorted(lo)),
+        qos=qos,
+        ports=ports,
+        bgp=_read_bgp(tree),
+        balancing="dynamic" if _is_on(tree, "router", "adaptive-routing", "enable") else None,
+    )
+    return Reading(view, (path,), locate)
+
+
+def _parse_yaml(path: str, text: str) -> Tree:
+    try:
+        data = YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise InputError(f"not YAML: {error.problem}", file=path, line=mark.line + 1 if mark else None) from None
+    parts = data if isinstance(data, list) else [data]
+    found: Tree = {}
+    for part in parts:
+        if isinstance(part, dict):
+            found |= part.get("set", part if "header" not in part else {})
+    if not found:
+        raise InputError("has no 'set' with NVUE settings", file=path)
+    return _texts(found)
+
+
+def _texts(tree: Mapping[Any, Any]) -> Tree:
+    return {str(k): _texts(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
+
+
+def _parse_commands(text: str) -> tuple[Tree, dict[tuple[str, ...], int]]:
+    tree: Tree = {}
+    lines: dict[tuple[str, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if words[:2] != ["nv", "set"]:
+            continue
+        node = tree
+        for depth, word in enumerate(words[2:], start=1):
+            lines.setdefault(tuple(words[2 : 2 + depth]), number)
+            node = node.setdefault(word, {})
+    return tree, lines
+
+
+def _at(tree: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    node: Any = tree
+    for key in path:
+        node = node.get(key, {}) if isinstance(node, Mapping) else {}
+    return node if isinstance(node, Mapping) else {}
+
+
+def _word(tree: Mapping[str, Any], *path: str) -> str:
+    """Return a value as text; ``nv set`` commands leave it as the only key of a mapping."""
+    value = _at(tree, *path[:-1]).get(path[-1], "")
+    if isinstance(value, Mapping):
+        value = next(iter(value), "")
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _number(tree: Mapping[str, Any], *path: str, default: int = 0) -> int:
+    word = _word(tree, *path)
+    return int(word) if word.lstrip("-").isdigit() else default
+
+
+def _is_on(tree: Mapping[str, Any], *path: str) -> bool:
+    return _word(tree, *path).lower() in _ON
+
+
+def _names(key: str) -> list[str]:
+    """Return the names of a key such as ``swp1-3,swp5s0-1``."""
+    found = []
+    for part in key.split(","):
+        match = _RANGE.fullmatch(part)
+        found += [f"{match[1]}{n}" for n in range(int(match[2]), int(match[3]) + 1)] if match else [part]
+    return found
+
+
+def _expanded(tree: Mapping[str, Any]) -> Tree:
+    """Return a mapping with every name of its range keys on its own; settings of several keys add up."""
+    found: Tree = {}
+    for key, value in tree.items():
+        for name in _names(key):
+            found[name] = _joined(found.get(name, {}), value)
+    return found
+
+
+def _joined(a: Mapping[str, Any], b: Mapping[str, Any]) -> Tree:
+    both = dict(a)
+    for key, value in b.items():
+        own = both.get(key)
+        both[key] = _joined(own, value) if isinstance(own, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _covers(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return len(path) == len(wanted) and all(
+        p == w or (i in (1, 4) and w in _names(p)) for i, (p, w) in enumerate(zip(path, wanted, strict=True))
+    )
+
+
+def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> Iterator[tuple[str, ...]]:
+    """Yield the NVUE paths where the fact ``key`` stands, most exact first."""
+    parts = key.split("/")
+    if parts[0] == "dscp":
+        yield from (("qos", "mapping", _GLOBAL, "dscp", parts[1]), ("qos", "mapping"))
+    elif parts[0] == "priority":
+        yield from (
+            ("qos", "egress-queue-mapping", _GLOBAL, "switch-priority", parts[1]),
+            ("qos", "egress-queue-mapping"),
+        )
+    elif parts[0] == "queue":
+        yield from (("qos", "egress-scheduler", _GLOBAL, "traffic-class", parts[1]), ("qos", "egress-scheduler"))
+    elif parts[0] == "watchdog":
+        yield ("qos", "pfc-watchdog")
+    elif parts[0] == "loopbacks":
+        yield ("interface", "lo")
+    elif parts[0] == "balancing":
+        yield from (("router", "adaptive-routing"), ("router",))
+    elif parts[0] == "bgp":
+        if parts[1:2] == ["neighbor"]:
+            own = ("vrf", parts[2], "router", "bgp", "neighbor")
+            yield from ((*own, "/".join(parts[3:-1])), (*own, "/".join(parts[3:])), own)
+        yield ("router", "bgp")
+    elif parts[0] == "port" and len(parts) > 1:
+        port, what = parts[1], parts[2] if len(parts) > 2 else ""
+        base = ("interface", port)
+        profile = {k: _word(interfaces.get(port, {}), "qos", k, "profile") for k in ("pfc", "congestion-control")}
+        if what in ("mtu", "fec"):
+            yield (*base, "link", what)
+        elif what == "speed_gbps":
+            yield (*base, "link", "speed")
+        elif what == "split":
+            yield ("interface", re.sub(r"s\d+$", "", port), "link", "breakout")
+        elif what == "cable_m":
+            yield from (("qos", "pfc", profile["pfc"], "cable-length"), ("qos", "pfc", profile["pfc"]))
+        elif what == "pfc":
+            yield from (("qos", "pfc", profile["pfc"], "switch-priority"), (*base, "qos", "pfc"), (*base, "qos"))
+        elif what == "marking":
+            field = {"kmin_bytes": "min-threshold", "kmax_bytes": "max-threshold", "enabled": "ecn"}.get(
+                parts[-1], "probability"
+            )
+            own = (
+                "qos",
+                "congestion-control",
+                profile["congestion-control"],
+                "traffic-class",
+                parts[3] if len(parts) > 3 else "",
+            )
+            yield from ((*own, field), own, (*base, "qos", "congestion-control"), (*base, "qos"))
+        elif what == "watchdog":
+            yield from ((*base, "qos", "pfc-watchdog"), (*base, "qos"))
+        elif what == "peer":
+            yield (*base, "description")
+        elif what in ("addresses", "vrf"):
+            yield (*base, "ip")
+        yield base
+
+
+def _read_qos(tree: Mapping[str, Any]) -> Qos | None:
+    qos = _at(tree, "qos")
+    if not qos:
+        return None
+    dscp = [NOT_MAPPED] * 64
+    for key in _at(qos, "mapping", _GLOBAL, "dscp"):
+        priority = _number(qos, "mapping", _GLOBAL, "dscp", key, "switch-priority", default=NOT_MAPPED)
+        for one in _names(key):
+            if one.isdigit() and int(one) < 64:
+                dscp[int(one)] = priority
+    queues = [NOT_MAPPED] * 8
+    for key in _at(qos, "egress-queue-mapping", _GLOBAL, "switch-priority"):
+        for one in _names(key):
+            queues[int(one)] = _number(qos, "egress-queue-mapping", _GLOBAL, "switch-priority", key, "traffic-class")
+    scheduled = []
+    for key in _at(qos, "egress-scheduler", _GLOBAL, "traffic-class"):
+        mode = _word(qos, "egress-scheduler", _GLOBAL, "traffic-class", key, "mode")
+        weight = _number(qos, "egress-scheduler", _GLOBAL, "traffic-class", key, "bw-percent")
+        scheduled += [Queue(int(one), mode, None if mode == "strict" else weight) for one in _names(key)]
+    watchdog = None
+    if "pfc-watchdog" in qos:
+        poll = _number(qos, "pfc-watchdog", "polling-interval", default=100)
+        watchdog = Watchdog(poll * _number(qos, "pfc-watchdog", "robustness", default=3), None, None)
+    return Qos(tuple(dscp), tuple(queues), tuple(sorted(scheduled, key=lambda q: q.queue)), watchdog)
+
+
+def _read_port(tree: Mapping[str, Any], name: str, entry: Mapping[str, Any], interfaces: Mapping[str, Any]) -> Port:
+    qos = _at(tree, "qos")
+    pfc_name, ecn_name = (_word(entry, "qos", kind, "profile") for kind in ("pfc", "congestion-control"))
+    pfc = _at(qos, "pfc", pfc_name) if pfc_name else {}
+    classes = _at(qos, "congestion-control", ecn_name, "traffic-class") if ecn_name else {}
+    parent = _at(interfaces, re.sub(r"s\d+$", "", name), "link", "breakout") if re.search(r"s\d+$", name) else {}
+    mode = next(iter(parent), "1x")
+    speed = re.fullmatch(r"(\d+(?:\.\d+)?)G", _word(entry, "link", "speed"))
+    mapping = _word(entry, "qos", "mapping", "profile") or _GLOBAL
+    sends = _word(pfc, "tx").lower() in _ON and _word(pfc, "rx").lower() in _ON
+    return Port(
+        name=name,
+        peer=_word(entry, "description") if ":" in _word(entry, "description") else "",
+        speed_gbps=float(speed[1]) if speed else 0,
+        split=int(mode.rstrip("x")) if mode.rstrip("x").isdigit() else 1,
+        mtu=_number(entry, "link", "mtu"),
+        fec=_word(entry, "link", "fec") or "none",
+        cable_m=_number(pfc, "cable-length", default=-1) if "cable-length" in pfc else None,
+        trust_dscp=_word(qos, "mapping", mapping, "trust") in ("l3", "both"),
+        pfc=tuple(sorted(int(p) for key in _at(pfc, "switch-priority") for p in _names(key))) if sends else (),
+        watchdog=_is_on(entry, "qos", "pfc-watchdog", "state"),
+        marking=tuple(
+            Marking(
+                int(one),
+                _number(classes, key, "min-threshold"),
+                _number(classes, key, "max-threshold"),
+                _number(classes, key, "probability"),
+                _is_on(classes, key, "ecn"),
+            )
+            for key in sorted(classes)
+            for one in _names(key)
+        ),
+        addresses=tuple(sorted(_at(entry, "ip", "address"))),
+        vrf=_word(entry, "ip", "vrf") or "default",
+    )
+
+
+def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
+    head = _at(tree, "router", "bgp")
+    asn = _number(head, "autonomous-system")
+    if not asn:
+        return None
+    neighbors = []
+    paths = 0
+    for vrf in _at(tree, "vrf"):
+        own = _at(tree, "vrf", vrf, "router", "bgp")
+        paths = paths or _number(own, "address-family", "ipv4-unicast", "multipaths", "ebgp")
+        for peer, entry in _expanded(_at(own, "neighbor")).items():
+            remote = _word(entry, "remote-as")
+            neighbors.append(
+                Neighbor(
+                    peer,
+                    _word(entry, "type") == "unnumbered",
+                    int(remote) if remote.isdigit() else None,
+                    _is_on(entry, "bfd", "enable"),
+                    vrf,
+                )
+            )
+    return Bgp(asn, _word(head, "router-id"), paths, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))))

@@ -1,0 +1,579 @@
+"""SONiC: ``config_db.json`` (and ``frr.conf`` in split mode), written and read back.
+
+Table and field names are those of SONiC's YANG models (sonic-buildimage ``src/sonic-yang-models``). Buffers are static:
+one ``pg_lossless`` profile per rate and length, as the contract computes them; where no headroom is known the priority
+group refers to ``NULL``, which lets the switch's own dynamic buffer model decide.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from railwright.build import frr
+from railwright.build.contract import (
+    NOT_MAPPED,
+    Bgp,
+    DeviceView,
+    Headroom,
+    Marking,
+    Neighbor,
+    Place,
+    Port,
+    Qos,
+    Queue,
+    Reading,
+    Watchdog,
+)
+from railwright.build.places import json_lines
+from railwright.catalog.qos import platforms
+from railwright.errors import InputError
+
+FILE = "config_db.json"
+MAP = "RAILWRIGHT"
+_ROLES = {
+    "leaf": "LeafRouter",
+    "spine": "SpineRouter",
+    "core": "SpineRouter",
+    "border": "LeafRouter",
+    "tor": "ToRRouter",
+}
+_LOSSY_PG = 0
+_POLL_MS = 100
+_WRED_FIELDS = {
+    "kmin_bytes": "green_min_threshold",
+    "kmax_bytes": "green_max_threshold",
+    "enabled": "wred_green_enable",
+}
+_MARKS = ("ecn_all", "ecn_green", "ecn_green_yellow", "ecn_green_red")
+
+Table = dict[str, dict[str, Any]]
+
+
+def render(view: DeviceView) -> dict[str, str]:
+    """Return ``config_db.json`` and ``frr.conf`` for a view."""
+    files = {FILE: json.dumps(config_db(view), indent=4) + "\n"}
+    if view.bgp is not None:
+        files[frr.FILE] = frr.frr_conf(view, "Loopback0", addresses=False, vrf_prefix="Vrf-")
+    return files
+
+
+def config_db(view: DeviceView) -> dict[str, Table]:
+    """Return the tables of ``config_db.json``; empty ones are left out."""
+    tables: dict[str, Table] = {
+        "DEVICE_METADATA": {"localhost": _metadata(view)},
+        "PORT": {p.name: _port(p) for p in view.ports},
+        "BREAKOUT_CFG": _breakouts(view),
+        "CABLE_LENGTH": {"AZURE": {p.name: f"{p.cable_m}m" for p in view.ports if p.cable_m is not None}},
+        "LOOPBACK_INTERFACE": _loopbacks(view),
+        "VRF": {_vrf(p.vrf): {} for p in view.ports if p.vrf != "default"},
+        "INTERFACE": _interfaces(view),
+        "DEVICE_NEIGHBOR": {
+            p.name: dict(zip(("name", "port"), p.peer.split(":", 1), strict=True)) for p in view.ports if p.peer
+        },
+        "BGP_NEIGHBOR": _numbered(view.bgp),
+    }
+    if view.qos is not None:
+        tables |= _qos_tables(view, view.qos)
+    return {name: table for name, table in tables.items() if table and table != {"AZURE": {}}}
+
+
+def _metadata(view: DeviceView) -> dict[str, str]:
+    known = platforms().get(view.model)
+    found = {"hostname": view.name, "type": _ROLES.get(view.role, "LeafRouter"), "buffer_model": "traditional"}
+    if known is not None:
+        found |= {"hwsku": known.hwsku, "platform": known.sonic_platform}
+    if any(p.pfc and not p.headroom for p in view.ports):
+        found["buffer_model"] = "dynamic"
+    if view.bgp is not None:
+        found |= {"bgp_asn": str(view.bgp.asn), "docker_routing_config_mode": "split"}
+    return found
+
+
+def _port(port: Port) -> dict[str, str]:
+    return {
+        "lanes": ",".join(map(str, port.lanes)),
+        "alias": port.name,
+        "index": str(_first_lane(port) // max(len(port.lanes) * port.split, 1) + 1),
+        "speed": str(int(port.speed_gbps * 1000)),
+        "mtu": str(port.mtu),
+        "fec": port.fec,
+        "admin_status": "up",
+    }
+
+
+def _breakouts(view: DeviceView) -> Table:
+    """Return the mode per cage, under the name of its first port."""
+    found: Table = {}
+    for port in view.ports:
+        first = _first_lane(port)
+        cage = first - first % max(len(port.lanes) * port.split, 1)
+        found[f"Ethernet{cage}"] = {"brkout_mode": f"{port.split}x{port.speed_gbps:g}G"}
+    return found
+
+
+def _vrf(name: str) -> str:
+    """Return a VRF's name as SONiC wants it: it must begin with ``Vrf``."""
+    return f"Vrf-{name}"
+
+
+def _plain_vrf(name: str) -> str:
+    return name.removeprefix("Vrf-")
+
+
+def _first_lane(port: Port) -> int:
+    return port.lanes[0] if port.lanes else 0
+
+
+def _loopbacks(view: DeviceView) -> Table:
+    if not view.loopbacks:
+        return {}
+    return dict.fromkeys(["Loopback0", *(f"Loopback0|{a}" for a in view.loopbacks)], {})
+
+
+def _interfaces(view: DeviceView) -> Table:
+    unnumbered = {n.peer for n in view.bgp.neighbors if n.unnumbered} if view.bgp else set()
+    found: Table = {}
+    for port in view.ports:
+        fields = {"vrf_name": _vrf(port.vrf)} if port.vrf != "default" else {}
+        if port.name in unnumbered:
+            fields["ipv6_use_link_local_only"] = "enable"
+        found[port.name] = fields
+        found |= {f"{port.name}|{address}": {} for address in port.addresses}
+    return found
+
+
+def _numbered(bgp: Bgp | None) -> Table:
+    if bgp is None:
+        return {}
+    return {
+        n.peer if n.vrf == "default" else f"{_vrf(n.vrf)}|{n.peer}": {"asn": str(n.remote_as or 0), "name": n.peer}
+        for n in bgp.neighbors
+        if not n.unnumbered
+    }
+
+
+def _qos_tables(view: DeviceView, qos: Qos) -> dict[str, Table]:
+    lossless = sorted({priority for port in view.ports for priority in port.pfc})
+    queue_of = {p: q for p, q in enumerate(qos.priority_to_queue) if q != NOT_MAPPED}
+    used = sorted(set(queue_of.values()))
+    wred = _wred_names(view)
+    lossless_queues = {queue_of[p] for p in lossless if p in queue_of}
+    return {
+        "DSCP_TO_TC_MAP": {MAP: {str(d): str(p) for d, p in enumerate(qos.dscp_to_priority) if p != NOT_MAPPED}},
+        "TC_TO_QUEUE_MAP": {MAP: {str(p): str(q) for p, q in queue_of.items()}},
+        "TC_TO_PRIORITY_GROUP_MAP": {MAP: {str(p): str(p if p in lossless else _LOSSY_PG) for p in queue_of}},
+        "MAP_PFC_PRIORITY_TO_QUEUE": {MAP: {str(p): str(q) for p, q in queue_of.items()}},
+        "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {MAP: {str(p): str(p) for p in lossless}},
+        "PORT_QOS_MAP": {p.name: _port_qos(p, bool(lossless)) for p in view.ports},
+        "SCHEDULER": {f"scheduler.{q.queue}": _scheduler(q) for q in qos.queues},
+        "WRED_PROFILE": {name: _wred(m) for (m, _), name in wred.items()},
+        "QUEUE": {
+            f"{p.name}|{q.queue}": {"scheduler": f"scheduler.{q.queue}"} | _queue_wred(p, q, wred)
+            for p in view.ports
+            for q in qos.queues
+        },
+        "BUFFER_POOL": _pools(view),
+        "BUFFER_PROFILE": _profiles(view, bool(lossless)),
+        "BUFFER_PG": _priority_groups(view),
+        "BUFFER_QUEUE": {
+            f"{p.name}|{q}": {
+                "profile": "egress_lossless_profile" if q in lossless_queues and p.pfc else "egress_lossy_profile"
+            }
+            for p in view.ports
+            for q in used
+        },
+        "PFC_WD": _watchdog(view, qos.watchdog),
+    }
+
+
+def _port_qos(port: Port, lossless: bool) -> dict[str, str]:
+    found = {"tc_to_queue_map": MAP, "tc_to_pg_map": MAP, "pfc_to_queue_map": MAP}
+    if port.trust_dscp:
+        found["dscp_to_tc_map"] = MAP
+    if lossless:
+        found["pfc_to_pg_map"] = MAP
+    if port.pfc:
+        found["pfc_enable"] = ",".join(map(str, port.pfc))
+        if port.watchdog:
+            found["pfcwd_sw_enable"] = found["pfc_enable"]
+    return found
+
+
+def _scheduler(queue: Queue) -> dict[str, str]:
+    return (
+        {"type": "STRICT"} if queue.weight is None else {"type": queue.scheduler.upper(), "weight": str(queue.weight)}
+    )
+
+
+def _queue_wred(port: Port, queue: Queue, names: Mapping[tuple[Marking, float], str]) -> dict[str, str]:
+    marking = next((m for m in port.marking if m.queue == queue.queue), None)
+    return {"wred_profile": names[marking, port.speed_gbps]} if marking is not None else {}
+
+
+def _wred_names(view: DeviceView) -> dict[tuple[Marking, float], str]:
+    """Return a profile name per marking and rate; two markings of one queue and rate get different names."""
+    found: dict[tuple[Marking, float], str] = {}
+    for port in view.ports:
+        for marking in port.marking:
+            name = f"ECN_{port.speed_gbps:g}G_Q{marking.queue}"
+            if (marking, port.speed_gbps) not in found:
+                same = sum(1 for taken in found.values() if taken == name or taken.startswith(f"{name}_"))
+                found[marking, port.speed_gbps] = f"{name}_{same + 1}" if same else name
+    return found
+
+
+def _wred(marking: Marking) -> dict[str, str]:
+    found = {"ecn": "ecn_all" if marking.enabled else "ecn_none"}
+    for color in ("green", "yellow", "red"):
+        found |= {
+            f"wred_{color}_enable": "true" if marking.enabled else "false",
+            f"{color}_min_threshold": str(marking.kmin_bytes),
+            f"{color}_max_threshold": str(marking.kmax_bytes),
+            f"{color}_drop_probability": str(marking.probability_percent),
+        }
+    return found
+
+
+def _pools(view: DeviceView) -> Table:
+    known = platforms().get(view.model)
+    size = {"size": str(known.pool_bytes)} if known is not None and known.pool_bytes else {}
+    return {
+        "ingress_lossless_pool": {"type": "ingress", "mode": "dynamic"} | size,
+        "egress_lossless_pool": {"type": "egress", "mode": "dynamic"} | size,
+        "egress_lossy_pool": {"type": "egress", "mode": "dynamic"} | size,
+    }
+
+
+def _lossless_name(port: Port, room: Headroom, several: bool) -> str:
+    length = f"{port.cable_m}m" if port.cable_m is not None else "default"
+    return f"pg_lossless_{int(port.speed_gbps * 1000)}_{length}{f'_{room.priority}' if several else ''}_profile"
+
+
+def _profiles(view: DeviceView, lossless: bool) -> Table:
+    found: Table = {
+        "ingress_lossy_profile": {"pool": "ingress_lossless_pool", "size": "0", "dynamic_th": "3"},
+        "egress_lossy_profile": {"pool": "egress_lossy_pool", "size": "0", "dynamic_th": "3"},
+    }
+    if lossless:
+        found["egress_lossless_profile"] = {"pool": "egress_lossless_pool", "size": "0", "dynamic_th": "7"}
+    for name, room in _lossless_profiles(view).values():
+        found[name] = {
+            "pool": "ingress_lossless_pool",
+            "size": str(room.size_bytes),
+            "xon": str(room.xon_bytes),
+            "xoff": str(room.xoff_bytes),
+            "dynamic_th": "0",
+        }
+    return found
+
+
+def _lossless_profiles(view: DeviceView) -> dict[tuple[str, int], tuple[str, Headroom]]:
+    """Return per port and priority its profile's name and sizes; names are unique per size."""
+    found: dict[tuple[str, int], tuple[str, Headroom]] = {}
+    sizes: dict[str, tuple[int, int, int]] = {}
+    for port in view.ports:
+        for room in port.headroom:
+            size = (room.size_bytes, room.xon_bytes, room.xoff_bytes)
+            name = _lossless_name(port, room, several=False)
+            if sizes.setdefault(name, size) != size:
+                name = _lossless_name(port, room, several=True)
+                if sizes.setdefault(name, size) != size:
+                    name = f"pg_lossless_{port.name}_{room.priority}_profile"
+                    sizes[name] = size
+            found[port.name, room.priority] = (name, room)
+    return found
+
+
+def _priority_groups(view: DeviceView) -> Table:
+    named = _lossless_profiles(view)
+    found: Table = {}
+    for port in view.ports:
+        found[f"{port.name}|{_LOSSY_PG}"] = {"profile": "ingress_lossy_profile"}
+        for priority in port.pfc:
+            name, _ = named.get((port.name, priority), ("NULL", None))
+            found[f"{port.name}|{priority}"] = {"profile": name}
+    return found
+
+
+def _watchdog(view: DeviceView, watchdog: Watchdog | None) -> Table:
+    if watchdog is None or not any(p.watchdog for p in view.ports):
+        return {}
+    entry = {
+        "action": str(watchdog.action or "drop"),
+        "detection_time": str(watchdog.detection_ms),
+        "restoration_time": str(watchdog.restoration_ms or watchdog.detection_ms),
+    }
+    return {"GLOBAL": {"POLL_INTERVAL": str(min(_POLL_MS, watchdog.detection_ms))}} | {
+        p.name: dict(entry) for p in view.ports if p.watchdog
+    }
+
+
+def read(name: str, files: Mapping[str, str]) -> Reading:
+    """Return what ``config_db.json`` (and ``frr.conf`` beside it) say; ``files`` maps paths to texts.
+
+    Raises InputError with the line when a file is not what it should be.
+    """
+    path = next((p for p in files if p.endswith(".json")), None)
+    if path is None:
+        raise InputError(f"{name} has no {FILE}")
+    text = files[path]
+    try:
+        db = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno) from None
+    if not isinstance(db, dict) or not all(isinstance(table, dict) for table in db.values()):
+        raise InputError("needs tables of entries, as SONiC writes them", file=path)
+    routing = next(((p, frr.parse(t, "Vrf-")) for p, t in files.items() if p.endswith(frr.FILE)), None)
+    lines: dict[tuple[str, ...], int] = {}
+
+    def locate(key: str) -> Place | None:
+        if routing is not None and key.startswith("bgp/"):
+            return Place(routing[0], routing[1].lines[key]) if key in routing[1].lines else None
+        if not lines:
+            lines.update(json_lines(text))
+        return next((Place(path, lines[p]) for p in _paths(db, key) if p in lines), None)
+
+    problems = [(message, Place(path, json_lines(text).get(where, 0))) for message, where in _dangling(db)]
+    watchdog = _read_watchdog(db)
+    ports = tuple(_read_port(db, port) for port in sorted(db.get("PORT", {})))
+    loopbacks = tuple(sorted(k.split("|", 1)[1] for k in db.get("LOOPBACK_INTERFACE", {}) if "|" in k))
+    view = DeviceView(
+        name=name,
+        nos="sonic",
+        loopbacks=loopbacks,
+        qos=_read_qos(db, watchdog),
+        ports=ports,
+        bgp=frr.bgp_of(routing[1]) if routing is not None else _read_bgp(db),
+    )
+    return Reading(view, tuple(files), locate, tuple(problems))
+
+
+def _paths(db: Mapping[str, Any], key: str) -> Iterator[tuple[str, ...]]:
+    """Yield the JSON paths where the fact ``key`` stands, most exact first."""
+    parts = key.split("/")
+    if parts[0] == "dscp":
+        yield from (("DSCP_TO_TC_MAP", m, parts[1]) for m in db.get("DSCP_TO_TC_MAP", {}))
+        yield ("DSCP_TO_TC_MAP",)
+    elif parts[0] == "priority":
+        yield from (("TC_TO_QUEUE_MAP", m, parts[1]) for m in db.get("TC_TO_QUEUE_MAP", {}))
+        yield ("TC_TO_QUEUE_MAP",)
+    elif parts[0] == "queue":
+        reference = _first_scheduler(db, int(parts[1]))
+        yield from ([("SCHEDULER", reference)] if reference else [])
+        yield ("SCHEDULER",)
+    elif parts[0] == "watchdog":
+        field = {"detection_ms": "detection_time", "restoration_ms": "restoration_time"}.get(parts[-1], parts[-1])
+        yield from (("PFC_WD", p, field) for p in db.get("PFC_WD", {}) if p != "GLOBAL")
+        yield ("PFC_WD",)
+    elif parts[0] == "loopbacks":
+        yield ("LOOPBACK_INTERFACE",)
+    elif parts[0] == "bgp":
+        yield from (("BGP_NEIGHBOR",), ("DEVICE_METADATA", "localhost", "bgp_asn"))
+    elif parts[0] == "port":
+        yield from _port_paths(db, parts)
+
+
+def _port_paths(db: Mapping[str, Any], parts: list[str]) -> Iterator[tuple[str, ...]]:
+    port = parts[1]
+    what = parts[2] if len(parts) > 2 else ""
+    if what in ("mtu", "fec", "lanes"):
+        yield ("PORT", port, what)
+    elif what == "speed_gbps":
+        yield ("PORT", port, "speed")
+    elif what == "split":
+        yield ("BREAKOUT_CFG", _cage_port(db, port), "brkout_mode")
+    elif what == "cable_m":
+        yield from ((("CABLE_LENGTH", t, port)) for t in db.get("CABLE_LENGTH", {}))
+        yield ("CABLE_LENGTH",)
+    elif what == "pfc":
+        yield from (("PORT_QOS_MAP", port, "pfc_enable"), ("PORT_QOS_MAP", port))
+    elif what == "trust_dscp":
+        yield from (("PORT_QOS_MAP", port, "dscp_to_tc_map"), ("PORT_QOS_MAP", port))
+    elif what == "watchdog":
+        yield from (("PFC_WD", port), ("PFC_WD",))
+    elif what == "marking" and len(parts) > 3:
+        queue = next((k for k in _entries(db, "QUEUE", port, int(parts[3]))), None)
+        profile = db["QUEUE"][queue].get("wred_profile") if queue else None
+        if profile:
+            entry = db.get("WRED_PROFILE", {}).get(profile, {})
+            name = _WRED_FIELDS.get(parts[-1], "green_drop_probability")
+            name = "ecn" if parts[-1] == "enabled" and entry.get("ecn") not in _MARKS else name
+            yield from (("WRED_PROFILE", profile, name), ("WRED_PROFILE", profile))
+        if queue:
+            yield ("QUEUE", queue)
+    elif what == "headroom" and len(parts) > 3:
+        group = next((k for k in _entries(db, "BUFFER_PG", port, int(parts[3]))), None)
+        if group:
+            profile = db["BUFFER_PG"][group].get("profile", "")
+            size = parts[-1].removesuffix("_bytes")
+            yield from (("BUFFER_PROFILE", profile, size), ("BUFFER_PROFILE", profile), ("BUFFER_PG", group))
+    elif what == "addresses":
+        yield from ((("INTERFACE", k)) for k in db.get("INTERFACE", {}) if k.startswith(f"{port}|"))
+    elif what == "vrf":
+        yield from (("INTERFACE", port, "vrf_name"), ("INTERFACE", port))
+    elif what == "peer":
+        yield ("DEVICE_NEIGHBOR", port)
+    yield ("PORT", port)
+
+
+def _span(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1) if first.isdigit() and (last or first).isdigit() else range(0)
+
+
+def _entries(db: Mapping[str, Any], table: str, port: str, number: int) -> Iterator[str]:
+    """Yield the keys ``PORT[,PORT]|N[-M]`` of ``table`` that cover ``port`` and ``number``."""
+    for key in (f"{port}|{number}", *(k for k in db.get(table, {}) if "," in k or "-" in k.rpartition("|")[2])):
+        owners, _, numbers = key.rpartition("|")
+        if key in db.get(table, {}) and port in owners.split(",") and number in _span(numbers):
+            yield key
+
+
+def _first_scheduler(db: Mapping[str, Any], queue: int) -> str | None:
+    for key, entry in db.get("QUEUE", {}).items():
+        if queue in _span(key.rpartition("|")[2]) and entry.get("scheduler"):
+            return _bare(entry["scheduler"])
+    return None
+
+
+def _bare(reference: str) -> str:
+    """Return the name in a reference; older releases write ``[TABLE|name]``."""
+    return reference.strip("[]").rpartition("|")[2]
+
+
+def _used_map(db: Mapping[str, Any], table: str, field: str) -> dict[str, str]:
+    """Return the map that most ports refer to, or the only one."""
+    counts: dict[str, int] = defaultdict(int)
+    for entry in db.get("PORT_QOS_MAP", {}).values():
+        if entry.get(field):
+            counts[_bare(entry[field])] += 1
+    maps: dict[str, dict[str, str]] = db.get(table, {})
+    used = max(counts, key=lambda name: counts[name], default=next(iter(maps), None))
+    return maps.get(used or "", {})
+
+
+def _read_qos(db: Mapping[str, Any], watchdog: Watchdog | None) -> Qos:
+    dscp = _used_map(db, "DSCP_TO_TC_MAP", "dscp_to_tc_map")
+    queue = _used_map(db, "TC_TO_QUEUE_MAP", "tc_to_queue_map")
+    queues = []
+    for number in range(8):
+        reference = _first_scheduler(db, number)
+        entry = db.get("SCHEDULER", {}).get(reference or "")
+        if entry is not None:
+            strict = entry.get("type", "").upper() == "STRICT"
+            queues.append(
+                Queue(
+                    number,
+                    "strict" if strict else entry.get("type", "").lower(),
+                    None if strict else int(entry.get("weight", 0)),
+                )
+            )
+    return Qos(
+        tuple(int(dscp.get(str(d), NOT_MAPPED)) for d in range(64)),
+        tuple(int(queue.get(str(p), NOT_MAPPED)) for p in range(8)),
+        tuple(queues),
+        watchdog,
+    )
+
+
+def _read_watchdog(db: Mapping[str, Any]) -> Watchdog | None:
+    entry = next((e for k, e in db.get("PFC_WD", {}).items() if k != "GLOBAL"), None)
+    if entry is None:
+        return None
+    return Watchdog(int(entry.get("detection_time", 0)), int(entry.get("restoration_time", 0)), entry.get("action"))
+
+
+def _cage_port(db: Mapping[str, Any], port: str) -> str:
+    """Return the entry of ``BREAKOUT_CFG`` whose cage holds ``port``: the nearest one at or below its first lane."""
+    lane = int(port.removeprefix("Ethernet")) if port.removeprefix("Ethernet").isdigit() else 0
+    lanes = [
+        int(k.removeprefix("Ethernet")) for k in db.get("BREAKOUT_CFG", {}) if k.removeprefix("Ethernet").isdigit()
+    ]
+    return f"Ethernet{max((n for n in lanes if n <= lane), default=lane)}"
+
+
+def _read_port(db: Mapping[str, Any], name: str) -> Port:
+    entry = db["PORT"][name]
+    qos = db.get("PORT_QOS_MAP", {}).get(name, {})
+    neighbor = db.get("DEVICE_NEIGHBOR", {}).get(name, {})
+    mode = db.get("BREAKOUT_CFG", {}).get(_cage_port(db, name), {}).get("brkout_mode", "1x")
+    lengths = [t[name] for t in db.get("CABLE_LENGTH", {}).values() if name in t]
+    interface = db.get("INTERFACE", {}).get(name, {})
+    pfc = tuple(sorted(int(p) for p in qos.get("pfc_enable", "").split(",") if p.strip().isdigit()))
+    addresses = [k.split("|", 1)[1] for k in db.get("INTERFACE", {}) if k.startswith(f"{name}|")]
+    return Port(
+        name=name,
+        peer=f"{neighbor['name']}:{neighbor['port']}" if {"name", "port"} <= neighbor.keys() else "",
+        speed_gbps=int(entry.get("speed", 0)) / 1000,
+        split=int(mode.split("x")[0]) if mode.split("x")[0].isdigit() else 1,
+        lanes=tuple(int(lane) for lane in entry.get("lanes", "").split(",") if lane.strip().isdigit()),
+        mtu=int(entry.get("mtu", 0)),
+        fec=entry.get("fec", "none"),
+        cable_m=int(lengths[0].rstrip("m")) if lengths and lengths[0].rstrip("m").isdigit() else None,
+        trust_dscp="dscp_to_tc_map" in qos,
+        pfc=pfc,
+        watchdog=name in db.get("PFC_WD", {}),
+        marking=tuple(_read_markings(db, name)),
+        headroom=tuple(_read_headroom(db, name)),
+        addresses=tuple(sorted(addresses)),
+        vrf=_plain_vrf(interface.get("vrf_name", "default")),
+    )
+
+
+def _read_markings(db: Mapping[str, Any], port: str) -> Iterator[Marking]:
+    for queue in range(8):
+        key = next(_entries(db, "QUEUE", port, queue), None)
+        profile = db["QUEUE"][key].get("wred_profile") if key else None
+        entry = db.get("WRED_PROFILE", {}).get(_bare(profile or ""))
+        if entry is not None:
+            marks = (
+                entry.get("ecn", "ecn_none") in _MARKS
+                and str(entry.get("wred_green_enable", "false")).lower() == "true"
+            )
+            yield Marking(
+                queue,
+                int(entry.get("green_min_threshold", 0)),
+                int(entry.get("green_max_threshold", 0)),
+                int(entry.get("green_drop_probability", 0)),
+                marks,
+            )
+
+
+def _read_headroom(db: Mapping[str, Any], port: str) -> Iterator[Headroom]:
+    for group in range(8):
+        key = next(_entries(db, "BUFFER_PG", port, group), None)
+        profile = _bare(db["BUFFER_PG"][key].get("profile", "")) if key else ""
+        entry = db.get("BUFFER_PROFILE", {}).get(profile)
+        if entry is not None and "xoff" in entry:
+            yield Headroom(group, int(entry["xoff"]), int(entry.get("xon", 0)), int(entry.get("size", 0)))
+
+
+def _read_bgp(db: Mapping[str, Any]) -> Bgp | None:
+    metadata = db.get("DEVICE_METADATA", {}).get("localhost", {})
+    if not metadata.get("bgp_asn", "").isdigit():
+        return None
+    router_id = next((k.split("|", 1)[1].partition("/")[0] for k in db.get("LOOPBACK_INTERFACE", {}) if "|" in k), "")
+    neighbors = []
+    for key, entry in db.get("BGP_NEIGHBOR", {}).items():
+        vrf, _, peer = key.rpartition("|")
+        neighbors.append(Neighbor(peer, False, int(entry.get("asn", 0)) or None, False, _plain_vrf(vrf or "default")))
+    return Bgp(int(metadata["bgp_asn"]), router_id, 0, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))))
+
+
+def _dangling(db: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield references to profiles and maps that the file does not define."""
+    references = (
+        ("BUFFER_PG", "profile", "BUFFER_PROFILE"),
+        ("BUFFER_QUEUE", "profile", "BUFFER_PROFILE"),
+        ("QUEUE", "wred_profile", "WRED_PROFILE"),
+        ("QUEUE", "scheduler", "SCHEDULER"),
+        ("PORT_QOS_MAP", "dscp_to_tc_map", "DSCP_TO_TC_MAP"),
+        ("PORT_QOS_MAP", "tc_to_queue_map", "TC_TO_QUEUE_MAP"),
+    )
+    for table, field, target in references:
+        known = db.get(target, {})
+        for key, entry in db.get(table, {}).items():
+            name = _bare(str(entry.get(field, "NULL")))
+            if name != "NULL" and name not in known:
+                yield f"{table} {key} refers to {target} {name}, which is not defined", (table, key, field)
