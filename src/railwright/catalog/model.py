@@ -88,6 +88,11 @@ class Gpu(Entry):
     architecture: Literal["ampere", "hopper", "blackwell", "cdna3", "cdna4", "other"]
 
 
+PCIE_LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
+"""Gb/s per lane and direction after line coding: 128b/130b up to generation 5, 242 of the 256 bytes of a flit in generation 6
+(PCI Express base specification 3.0 to 6.0)."""
+
+
 class Nic(Entry):
     """A network adapter. ``port_gbps`` is the rate of one logical port per protocol.
 
@@ -112,6 +117,11 @@ class Nic(Entry):
             return 0, 0.0
         count = self.ethernet_ports if protocol == "ethernet" and self.ethernet_ports else self.ports
         return count, self.port_gbps[protocol]
+
+    def host_gbps(self, generation: int | None = None) -> float | None:
+        """Return what the adapter's PCIe slot carries, in a host of ``generation`` (None: its own); None when not known."""
+        slot = min(self.pcie_generation, generation or self.pcie_generation)
+        return PCIE_LANE_GBPS[slot] * self.pcie_lanes if slot in PCIE_LANE_GBPS else None
 
 
 class NicGroup(BaseModel):

@@ -15,9 +15,6 @@ from railwright.catalog.validate_parts import Problem, inconsistency, part_probl
 from railwright.errors import nearest
 from railwright.findings import Finding
 
-# GT/s per lane and the share left after line coding: 128b/130b up to generation 5, 242 of 256 bytes per flit in generation 6.
-_PCIE_LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
-
 
 def catalog_findings(catalog: Catalog, *, only_user: bool = False) -> list[Finding]:
     """Return the inconsistencies of all entries, or of those that the user's file gives (``only_user``)."""
@@ -84,11 +81,11 @@ def _port_name_problem(switch: Switch, nos: str) -> str | None:
 
 def _nic(nic: Nic) -> Iterator[Problem]:
     fastest = max(nic.port_gbps.values())
-    lane_gbps = _PCIE_LANE_GBPS.get(nic.pcie_generation)
-    if lane_gbps is not None and nic.pcie_lanes * lane_gbps < fastest:
+    slot_gbps = nic.host_gbps()
+    if slot_gbps is not None and slot_gbps < fastest:
         message = (
-            f"PCIe generation {nic.pcie_generation} with {nic.pcie_lanes} lanes carries "
-            f"{nic.pcie_lanes * lane_gbps:.0f} Gb/s, less than one port of {fastest:g}G"
+            f"PCIe generation {nic.pcie_generation} with {nic.pcie_lanes} lanes carries {slot_gbps:.0f} Gb/s, "
+            f"less than one port of {fastest:g}G"
         )
         yield "RW914", message, "mend pcie_generation, pcie_lanes or port_gbps"
     if nic.lanes_per_port * max(nic.lane_gbps) < fastest:

@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from ruamel.yaml import YAML
 
+from railwright.catalog.validate import catalog_findings
 from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.findings import Finding, Severity
@@ -89,7 +90,7 @@ def rule_functions() -> dict[str, RuleFunction]:
 
 
 def check_plan(plan: Plan) -> list[Finding]:
-    """Run every rule over ``plan``.
+    """Run every rule over ``plan``, and the consistency checks of the catalog over the user's own entries.
 
     Returns findings ordered by severity, code and subject. A finding whose code the spec waives
     (``# railwright: ignore RW101 because …``) stays in the list and carries the reason; it no longer counts. Raises
@@ -113,5 +114,6 @@ def check_plan(plan: Plan) -> list[Finding]:
         for text in (rule_texts()[code],)
         for hit in function(plan)
     ]
+    findings += catalog_findings(plan.catalog, only_user=True)
     order = {severity: rank for rank, severity in enumerate(Severity)}
     return sorted(findings, key=lambda f: (f.ignored is not None, order[f.severity], f.code, f.subject))
