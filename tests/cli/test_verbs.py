@@ -33,6 +33,22 @@ def test_init_with_an_unknown_gpu_writes_nothing(tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_init_refuses_a_topology_that_cannot_hold_the_size(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(["init", "--gpus", "100000", "--topology", "rail-only"]) == 2
+    assert "error: backend.topology: rail-only without spines ends at" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("gpus", ["8", "100000"])
+@pytest.mark.parametrize("transport", ["rocev2", "infiniband"])
+@pytest.mark.parametrize("gpu", ["a100", "b300", "gb200"])
+def test_what_init_writes_plans_without_edits(gpus, transport, gpu, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call(["init", "--gpus", gpus, "--gpu", gpu, "--transport", transport]) == 0
+    assert call(["plan", "cluster.yaml", "-q"]) == 0
+
+
 def test_plan_of_128_gpus_has_8_leaves_and_no_spine(capsys, tmp_path):
     data = json_of(capsys, "plan", str(EXAMPLES / "rail-only-128.yaml"), "-o", str(tmp_path / "plan"))
     backend = data["networks"]["backend"]

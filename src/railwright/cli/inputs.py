@@ -35,6 +35,17 @@ def open_plan(path: Path, seed: int | None = None) -> "Plan":
     return load_plan(path / "plan" if (path / "plan" / "plan.yaml").is_file() else path)
 
 
+def check_backend(text: str) -> None:
+    """Raise InputError unless the backend of the spec ``text``, which is no file yet, can be built."""
+    from railwright.design.backend import design_backend
+    from railwright.design.context import start_context
+    from railwright.spec.load import parse_spec
+
+    file = parse_spec(text)
+    catalog = file.catalog()
+    design_backend(start_context(file.checked(catalog), catalog))
+
+
 @contextmanager
 def placed(file: "SpecFile") -> Iterator[None]:
     """Give the input errors of the block that know their key but not their file the line of that key in ``file``."""

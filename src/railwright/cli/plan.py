@@ -28,10 +28,13 @@ def init(
 ) -> None:
     """Write a commented spec that plans without edits."""
     from railwright.cli.folders import write_file
+    from railwright.cli.inputs import check_backend
     from railwright.cli.output import print_json
     from railwright.spec.init import initial_spec
 
-    write_file(output, initial_spec(gpus, gpu, transport, topology), force=force)
+    text = initial_spec(gpus, gpu, transport, topology)
+    check_backend(text)
+    write_file(output, text, force=force)
     if as_json:
         print_json({"path": str(output)})
     else:

@@ -17,6 +17,7 @@ from railwright.units import write_bytes, write_bytes_per_s, write_gbps, write_w
 _TOPOLOGIES: tuple[str, ...] = get_args(Backend.model_fields["topology"].annotation)
 _TRANSPORTS: tuple[str, ...] = get_args(Transport)
 _PROTOCOL = {"rocev2": "ethernet", "infiniband": "infiniband"}
+_USUAL_SWITCH = {"rocev2": "sn5600", "infiniband": "qm9700"}
 _RACK_W = 44000.0
 
 # What the commented-out figures of `demand` start from, per GPU: a guess to overwrite, not a sizing rule.
@@ -56,7 +57,7 @@ def initial_spec(
         topology=topology,
         why=f"  # or {', '.join(other for other in _TOPOLOGIES if other != topology)}",
         transport=transport,
-        switch="qm9700" if transport == "infiniband" else "sn5600",
+        switch=_switch_line(known, server, servers, transport),
         storage_transport="infiniband" if infiniband_storage else "rocev2",
         storage_isolation="partition" if infiniband_storage else "vrf",
         converge="# converge: [frontend, storage]" if server.storage else "converge: [frontend, storage]",
@@ -91,6 +92,25 @@ def _server(catalog: Catalog, gpu: str, transport: str) -> Server:
         other = next(name for name in _TRANSPORTS if name != transport)
         raise InputError(f"the NICs of {servers} do not speak {transport}; write {other}", key="transport")
     return fitting
+
+
+def _switch_line(catalog: Catalog, server: Server, servers: int, transport: str) -> str:
+    """Return the ``switch`` key: a comment, or set where three tiers of the usual switch (k³/4 ports) are too small."""
+    usual = catalog.switches[_USUAL_SWITCH[transport]]
+    ports = servers * server.backend.count
+    gbps = catalog.nics[server.backend.nic].logical_ports(usual.protocol)[1]
+    reach = usual.ports_at(gbps) ** 3 // 4
+    larger = [
+        switch
+        for switch in catalog.switches.values()
+        if switch.protocol == usual.protocol and switch.ports_at(gbps) ** 3 // 4 >= ports
+    ]
+    if not reach or ports <= reach or not larger:
+        return (
+            f"# switch: {usual.key}        # of all tiers (or leaf_switch, spine_switch, core_switch); left out, chosen"
+        )
+    chosen = min(larger, key=lambda switch: switch.ports_at(gbps))
+    return f"switch: {chosen.key}         # {usual.ports_at(gbps)}-port switches end at {reach:,} ports in three tiers"
 
 
 def _speaks(catalog: Catalog, group: NicGroup | None, transport: str) -> bool:
