@@ -226,8 +226,8 @@ void bind_packet(nb::module_& m) {
         .FIELD(DcqcnOptions, increase_timer_us)
         .FIELD(DcqcnOptions, byte_counter_bytes)
         .FIELD(DcqcnOptions, fast_recovery)
-        .FIELD(DcqcnOptions, additive_gbps)
-        .FIELD(DcqcnOptions, hyper_gbps)
+        .FIELD(DcqcnOptions, additive_share)
+        .FIELD(DcqcnOptions, hyper_share)
         .FIELD(DcqcnOptions, minimum_gbps)
         .FIELD(DcqcnOptions, clamp_target);
     nb::class_<HpccOptions>(m, "PacketHpcc")

@@ -110,13 +110,13 @@ class Dcqcn final : public Control {
         const auto stages = static_cast<std::uint32_t>(o_.fast_recovery);
         if (o_.standard) {
             if (std::min(c.time_stage, c.byte_stage) > stages)
-                c.target += o_.hyper_gbps * 1e9;
+                c.target += o_.hyper_share * s.line_bps;
             else if (std::max(c.time_stage, c.byte_stage) >= stages)
-                c.target += o_.additive_gbps * 1e9;
+                c.target += o_.additive_share * s.line_bps;
         } else if (c.time_stage == stages) {
-            c.target += o_.additive_gbps * 1e9;
+            c.target += o_.additive_share * s.line_bps;
         } else if (c.time_stage > stages) {
-            c.target += o_.hyper_gbps * 1e9;
+            c.target += o_.hyper_share * s.line_bps;
         }
         c.target = std::min(c.target, s.line_bps);
         s.rate_bps = (s.rate_bps + c.target) / 2;

@@ -144,16 +144,14 @@ inline void Engine::serve(std::uint32_t link) {
     }
 }
 
-// Bad links: packets are lost one by one or in bursts of a geometric length.
+// Bad links: a Gilbert model with the asked share of losses and mean burst. Independent losses (share p) come in bursts of
+// mean 1 / (1 - p), so that a shorter burst means independence.
 inline bool Engine::corrupted(std::uint32_t link) {
-    const double burst = std::max(1.0, loss_burst_[link]);
-    const double leave_burst = 1 / burst;
+    const double share = loss_[link];
+    if (share <= 0) return false;
+    const double leave_burst = std::min(1 / loss_burst_[link], 1 - share);
     std::uint8_t& bad = loss_state_[link];
-    if (bad) {
-        bad = random() >= leave_burst;
-    } else if (loss_[link] > 0) {
-        bad = random() < loss_[link] * leave_burst / std::max(1e-12, 1 - loss_[link]);
-    }
+    bad = random() < (bad ? 1 - leave_burst : share * leave_burst / (1 - share));
     return bad != 0;
 }
 

@@ -133,7 +133,7 @@ inline void Engine::send_from_flow(Port& port, std::uint32_t link, std::uint32_t
         const Ps gap = static_cast<Ps>(static_cast<double>(packet.bytes) * 8e12 / s.rate_bps + 0.5);
         s.next_send = now + (o_.round_to_ns ? (gap + 500) / 1000 * 1000 : gap);
     }
-    if (!s.timer_pending) arm_timeout(flow, s);
+    arm_timeout(flow, s);
     if (may_send(s)) place(flow, s);
 }
 
@@ -147,20 +147,21 @@ inline Ps Engine::timeout_of(const Sender& s) const {
     return static_cast<Ps>(c.rto_us * 1e6);
 }
 
+// One event per flow is enough while deadlines move on: it looks again when it fires. An earlier deadline needs its own.
 inline void Engine::arm_timeout(std::uint32_t flow, Sender& s) {
-    const Ps wait = timeout_of(s);
-    if (wait <= 0) return;
-    s.timer_pending = true;
-    push(std::max(s.deadline, now + 1), TIMEOUT, flow);
+    if (s.timer_at && s.timer_at <= s.deadline) return;
+    if (timeout_of(s) <= 0) return;
+    s.timer_at = std::max(s.deadline, now + 1);
+    push(s.timer_at, TIMEOUT, flow);
 }
 
 inline void Engine::on_timeout(std::uint32_t flow) {
     Sender& s = senders_[flow];
-    s.timer_pending = false;
+    if (now != s.timer_at) return;
+    s.timer_at = 0;
     if (!s.open || s.nxt == s.una) return;  // armed again with the next packet
     if (s.deadline > now) {
-        s.timer_pending = true;
-        push(s.deadline, TIMEOUT, flow);
+        arm_timeout(flow, s);
         return;
     }
     ++counters.timeouts;
@@ -308,13 +309,14 @@ inline void Engine::receive_ack(const Packet& packet) {
         if (s.nxt < s.una) s.nxt = s.una;
         skip_acknowledged(s);
         s.retries = 0;
-        s.deadline = now + timeout_of(s);
         if (s.timing && s.una > s.timed_packet) {
             s.timing = false;
             const Ps sample = now - s.timed_at;
             s.rtt = s.rtt ? (7 * s.rtt + sample) / 8 : sample;
             info.rtt = sample;
         }
+        s.deadline = now + timeout_of(s);
+        arm_timeout(flow, s);
     }
     if (packet.kind == NACK) {
         if (!options.selective_repeat) {

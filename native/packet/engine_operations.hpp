@@ -61,10 +61,10 @@ inline void Engine::start_flow(std::uint32_t op, std::int64_t bytes, std::uint32
     free.pop_back();
     Sender& s = senders_[flow];
     Receiver& r = receivers_[flow];
-    const bool timer_pending = s.timer_pending;
+    const Ps timer_at = s.timer_at;
     std::memset(static_cast<void*>(&s), 0, sizeof(Sender));
     r = Receiver{};
-    s.timer_pending = timer_pending;
+    s.timer_at = timer_at;
     s.op = op;
     s.cls = r.cls = cls;
     s.src = ops_.src[op];

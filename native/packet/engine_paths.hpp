@@ -12,20 +12,25 @@ inline bool Engine::find_path(std::int32_t src, std::int32_t dst, std::uint32_t 
     return routes_.path(src, dst, entropy, mode, o_.seed, o_.scale_up, path);
 }
 
-// Unloaded time from the first bit to the last one's arrival: every store-and-forward link holds one packet, the slowest
-// link lets the others through one after the other.
+// Unloaded time from the first bit to the last one's arrival. Full packets follow each other at the pace of the slowest link
+// so far; the last one, perhaps shorter, may catch up and then waits for its predecessor at every link.
 inline Ps Engine::ideal_time(const std::vector<std::int32_t>& path, std::int64_t bytes) const {
     const std::int64_t payload = o_.payload_bytes;
     const std::int64_t packets = std::max<std::int64_t>(1, (bytes + payload - 1) / payload);
-    const auto first = static_cast<std::uint32_t>(std::min(bytes, payload) + o_.header_bytes);
-    Ps total = 0, slowest = 0;
+    const auto full = static_cast<std::uint32_t>(payload + o_.header_bytes);
+    const auto last = static_cast<std::uint32_t>(bytes - (packets - 1) * payload + o_.header_bytes);
+    const auto head = static_cast<std::uint32_t>(o_.cut_through_bytes);
+    Ps first_ready = 0, last_ready = 0, slowest = 0;  // at the start of a link
     for (const std::int32_t link : path) {
         const Port& port = ports_[link];
-        const Ps whole = duration(port, first);
-        total += port.delay + (port.early ? std::min(whole, duration(port, static_cast<std::uint32_t>(o_.cut_through_bytes))) : whole);
+        const Ps whole = duration(port, full), shorter = duration(port, last);
         slowest = std::max(slowest, whole);
+        const Ps free = packets > 1 ? first_ready + whole + (packets - 2) * slowest : 0;
+        const Ps until_seen = port.early ? duration(port, head) : NEVER;
+        first_ready += std::min(whole, until_seen) + port.delay;
+        last_ready = std::max(last_ready, free) + std::min(shorter, until_seen) + port.delay;
     }
-    return total + (packets - 1) * slowest;
+    return last_ready;
 }
 
 inline Ps Engine::base_round_trip(const std::vector<std::int32_t>& path) const {

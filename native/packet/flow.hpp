@@ -27,13 +27,14 @@ struct Sender {
     std::uint32_t recover;           // a loss below this packet belongs to the last reduction
     std::uint32_t timed_packet;      // round-trip sample under way
     Ps timed_at, last_send, rtt, deadline;
+    Ps timer_at;              // of the timeout event that counts, 0 = none; an earlier one that fires is stale
     double line_bps;
     std::int32_t src, dst;
     std::uint16_t last_payload;      // of the last packet
     std::uint8_t cls;
     Send state;
     std::uint8_t retries;
-    bool open, timer_pending, timing, failed;
+    bool open, timing, failed;
     bool pinned;                     // keeps its one path whatever the mode
     std::uint8_t path, paths;        // which of several paths (flowlets, multipath)
     std::uint8_t stride;             // length of each in the path store

@@ -29,10 +29,11 @@ struct ClassOptions {
 struct DcqcnOptions {
     bool standard = true;  // cut at the notification, byte counter; false: as the peer does it
     double g = 1.0 / 256;
-    double alpha_timer_us = 55, decrease_interval_us = 4, increase_timer_us = 300;
+    double alpha_timer_us = 55, decrease_interval_us = 4, increase_timer_us = 55;
     double byte_counter_bytes = 10e6;
     int fast_recovery = 5;
-    double additive_gbps = 0.04, hyper_gbps = 0.4, minimum_gbps = 0.1;
+    double additive_share = 1e-3, hyper_share = 1e-2;  // of the line rate
+    double minimum_gbps = 0.1;
     bool clamp_target = false;
 };
 

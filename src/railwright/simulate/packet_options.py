@@ -74,17 +74,22 @@ class QosClass(_Model):
 
 
 class Dcqcn(_Model):
-    """DCQCN at the sender: ``standard`` as in Zhu et al. 2015 (with NVIDIA's default timers), else as the ns-3 lineage."""
+    """DCQCN at the sender: ``standard`` as in Zhu et al. (SIGCOMM 2015), else as the ns-3 lineage does it.
+
+    Defaults are that paper's: timers 55 us, byte counter 10 MB, five stages of fast recovery, additive increase 40 Mb/s on
+    40 Gb/s, here as a share of the line rate; hyper increase ten times that (not in the paper). ``decrease_interval_us`` is
+    the least time between two cuts (NVIDIA's rate_reduce_monitor_period, 4 us).
+    """
 
     standard: bool = True
     g: float = Field(1 / 256, gt=0, lt=1)
     alpha_timer_us: float = Field(55.0, gt=0)
     decrease_interval_us: float = Field(4.0, gt=0)
-    increase_timer_us: float = Field(300.0, gt=0)
+    increase_timer_us: float = Field(55.0, gt=0)
     byte_counter_bytes: float = Field(10e6, gt=0)
     fast_recovery: int = Field(5, ge=0)
-    additive_gbps: float = Field(0.04, ge=0)
-    hyper_gbps: float = Field(0.4, ge=0)
+    additive_share: float = Field(1e-3, ge=0, le=1)
+    hyper_share: float = Field(1e-2, ge=0, le=1)
     minimum_gbps: float = Field(0.1, gt=0)
     clamp_target: bool = False
 
@@ -262,7 +267,7 @@ def infiniband(*, paths: str = "adaptive", congestion_control: str = "none", **c
     """
     marking = {"kmin_bytes": 5e5, "kmax_bytes": 1e6, "pmax": 0.05}
     data = _queue("data", congestion_control=congestion_control, **marking)
-    classes = (_spread(data, paths), QosClass(name="management", strict=True))
+    classes = tuple(_spread(item, paths) for item in (data, QosClass(name="management", strict=True)))
     frame = {"header_bytes": 26, "ack_bytes": 30, "cnp_bytes": 46, "notify_class": "management"}
     return parse_options({"transport": "infiniband", "paths": paths, "classes": classes, **frame, **changed})
 
@@ -301,8 +306,8 @@ def reference(
                 decrease_interval_us=4.0,
                 increase_timer_us=300.0,
                 fast_recovery=1,
-                additive_gbps=0.005 * scale,
-                hyper_gbps=0.05 * scale,
+                additive_share=0.005 / 25,
+                hyper_share=0.05 / 25,
                 minimum_gbps=1.0,
             ),
             **changed,

@@ -34,8 +34,12 @@ def test_store_and_forward_over_one_switch(star, sends, gbps, size) -> None:
 
 @pytest.mark.parametrize("packets", [1, 7, 256])
 def test_cut_through_pays_a_header_per_switch_and_the_message_once(network, sends, packets) -> None:
-    net = network(2, 3, [(0, 2), (2, 3), (3, 4), (4, 1)], gbps=400.0, delay_ns=[20.0, 100.0, 100.0, 20.0], latency_ns=300.0)
-    flow = simulate_packets(net, sends((0, 1, packets * MTU)), rocev2(forwarding="cut-through")).flows.row(0, named=True)
+    net = network(
+        2, 3, [(0, 2), (2, 3), (3, 4), (4, 1)], gbps=400.0, delay_ns=[20.0, 100.0, 100.0, 20.0], latency_ns=300.0
+    )
+    flow = simulate_packets(net, sends((0, 1, packets * MTU)), rocev2(forwarding="cut-through")).flows.row(
+        0, named=True
+    )
     expected = 240 + 3 * 300 + 3 * ns(64, 400) + packets * ns(MTU + HEADER, 400)
     assert flow["fct_us"] * 1e3 == pytest.approx(expected, abs=0.01)
     assert flow["ideal_us"] == pytest.approx(flow["fct_us"], abs=1e-5)
@@ -53,7 +57,9 @@ def test_the_slowest_link_of_a_chain_sets_the_pace(network, sends) -> None:
     options = rocev2(forwarding="store-and-forward", congestion_control="none")
     flow = simulate_packets(net, sends((0, 1, packets * MTU)), options).flows.row(0, named=True)
     frame = MTU + HEADER
-    assert flow["fct_us"] * 1e3 == pytest.approx(60 + ns(frame, 400) + packets * ns(frame, 100) + ns(frame, 200), abs=0.01)
+    assert flow["fct_us"] * 1e3 == pytest.approx(
+        60 + ns(frame, 400) + packets * ns(frame, 100) + ns(frame, 200), abs=0.01
+    )
 
 
 def test_acknowledged_finish_adds_the_way_back(star, sends) -> None:

@@ -29,7 +29,9 @@ def worst_case(network, sends, missing: float, phase_ns: float) -> float:
     """Drops at a switch whose receiver takes nothing, while full frames towards the sender delay the pause frame."""
     net = network(3, 1, [(0, 3), (1, 3), (2, 3)], delay_ns=[700.0, 50.0, 50.0], latency_ns=300.0, buffer_bytes=4e6)
     storm = ({"time_us": 0.0, "kind": "storm-on", "subject": 1},)
-    options = parse_options({**lossless(xoff_bytes=50_000.0, rto_us=0.0).model_dump(), "changes": storm})
+    options = parse_options(
+        {**lossless(xoff_bytes=50_000.0, rto_us=0.0).model_dump(), "changes": storm, "ack_every": 1024}
+    )
     options = options.model_copy(update={"headroom_bytes": float(packet_headroom(net, options)[0]) - missing})
     rows = ((0, 1, 4e6, 1.0), (2, 0, 4e6, 1.0 + phase_ns / 1e3))
     return simulate_packets(net, sends(*rows), options).counters["drops"]
@@ -83,7 +85,9 @@ def test_the_watchdog_frees_the_victims_of_a_storm(star, sends) -> None:
 
 def ring_of_three(network, sends):
     """Three switches in a ring, every flow two switches on: the classic cyclic buffer dependency."""
-    net = network(6, 3, [(0, 6), (1, 7), (2, 8), (3, 6), (4, 7), (5, 8), (6, 7), (7, 8), (8, 6)], buffer_bytes=400_000.0)
+    net = network(
+        6, 3, [(0, 6), (1, 7), (2, 8), (3, 6), (4, 7), (5, 8), (6, 7), (7, 8), (8, 6)], buffer_bytes=400_000.0
+    )
     number = {(int(a), int(b)): i for i, (a, b) in enumerate(zip(net.link_src, net.link_dst, strict=True))}
     routes = [(0, 6, 7, 8, 5), (1, 7, 8, 6, 3), (2, 8, 6, 7, 4)]
     routes += [(3, 6, 7, 8, 2), (4, 7, 8, 6, 0), (5, 8, 6, 7, 1)]
@@ -122,7 +126,9 @@ def test_infiniband_incast_drops_nothing_and_never_exceeds_its_credits(star, sen
 def test_a_link_with_credits_for_its_round_trip_runs_at_line_rate(star, sends) -> None:
     net = star(2, delay_ns=1000.0)
     trip = 2 * 1000.0 * 400 / 8 + 2 * FRAME
-    full = simulate_packets(net, sends((0, 1, 4e6)), infiniband(paths="ecmp", credit_bytes=trip + FRAME)).flows["fct_us"][0]
+    full = simulate_packets(net, sends((0, 1, 4e6)), infiniband(paths="ecmp", credit_bytes=trip + FRAME)).flows[
+        "fct_us"
+    ][0]
     half = simulate_packets(net, sends((0, 1, 4e6)), infiniband(paths="ecmp", credit_bytes=trip / 2)).flows["fct_us"][0]
     assert full == pytest.approx(4e6 * (4096 + 26) / 4096 * 8 / 400e3, rel=0.03)
     assert half == pytest.approx(2 * full, rel=0.12)

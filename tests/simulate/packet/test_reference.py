@@ -19,7 +19,9 @@ SIZES = {"1KB": 1e3, "100KB": 1e5, "1MB": 1e6, "4MB": 4e6, "10MB": 1e7}
 
 
 def options_of(case: dict[str, object]) -> PacketOptions:
-    name = {"nocc": "none", "dcqcn_paper": "dcqcn"}.get(str(case["congestion_control"]), str(case["congestion_control"]))
+    name = {"nocc": "none", "dcqcn_paper": "dcqcn"}.get(
+        str(case["congestion_control"]), str(case["congestion_control"])
+    )
     gbps = float(str(case["gbps"]))
     options = reference(
         gbps,

@@ -1,0 +1,62 @@
+"""The dependency graph: what waits for what, repetitions, computation, and a cycle that is named."""
+
+import polars as pl
+import pytest
+
+from railwright.errors import InputError
+from railwright.simulate.packet import simulate_packets
+from railwright.simulate.packet_options import rocev2
+
+MTU = 4096
+
+
+def test_a_send_starts_when_the_one_before_has_arrived(star, sends) -> None:
+    traffic = sends((0, 1, 50 * MTU), (1, 2, 50 * MTU), after=[[], [0]])
+    flows = simulate_packets(star(3), traffic, rocev2()).flows
+    assert flows["start_us"][1] == flows["finish_us"][0]
+
+
+def test_barrier_and_computation_hold_what_follows(star, sends) -> None:
+    traffic = sends(
+        (0, 1, 10 * MTU), (2, 1, 40 * MTU), (0, 0, 0), (0, 0, 0), (1, 0, MTU), after=[[], [], [0, 1], [2], [3]]
+    )
+    traffic = traffic.with_columns(
+        kind=pl.Series(["send", "send", "barrier", "compute", "send"]), duration_us=pl.Series([0.0, 0.0, 0.0, 7.5, 0.0])
+    )
+    flows = simulate_packets(star(3), traffic, rocev2()).flows
+    assert flows.height == 3
+    assert flows["start_us"][2] == pytest.approx(flows["finish_us"][:2].max() + 7.5, abs=1e-9)
+
+
+def test_repetitions_follow_one_another(star, sends) -> None:
+    one = simulate_packets(star(2), sends((0, 1, 20 * MTU)), rocev2()).flows
+    five = simulate_packets(star(2), sends((0, 1, 20 * MTU), repeat=5), rocev2()).flows
+    assert five["fct_us"][0] == pytest.approx(5 * one["fct_us"][0], rel=1e-3)
+    assert five["bytes"][0] == 5 * one["bytes"][0]
+    assert five["ideal_us"][0] == pytest.approx(5 * one["ideal_us"][0])
+
+
+def test_start_time_and_delay_of_a_send_are_kept(star, sends) -> None:
+    flows = simulate_packets(star(2), sends((0, 1, MTU, 12.0), duration_us=3.0), rocev2()).flows
+    assert flows["start_us"][0] == pytest.approx(15.0)
+
+
+def test_operations_that_wait_for_each_other_are_named(star, sends) -> None:
+    result = simulate_packets(star(2), sends((0, 1, MTU), (1, 0, MTU), after=[[1], [0]]), rocev2())
+    assert result.diagnosis is not None
+    assert result.diagnosis.code == "dependency-cycle"
+    assert result.diagnosis.places == ["operation 0", "operation 1"]
+    assert result.flows["finish_us"].null_count() == 2
+
+
+def test_waiting_for_an_operation_that_is_not_there_is_an_error(star, sends) -> None:
+    with pytest.raises(InputError, match="operation 0 waits for operation 9"):
+        simulate_packets(star(2), sends((0, 1, MTU), after=[[9]]), rocev2())
+
+
+def test_a_long_chain_uses_the_places_of_flows_again(star, sends) -> None:
+    n = 3000
+    rows = [(i % 4, (i + 1) % 4, 3 * MTU) for i in range(n)]
+    result = simulate_packets(star(4), sends(*rows, after=[[]] + [[i] for i in range(n - 1)]), rocev2())
+    assert result.diagnosis is None
+    assert (result.flows["start_us"].diff()[1:] > 0).all()
