@@ -107,7 +107,7 @@ def test_a_victim_of_pause_is_spared_by_dcqcn(network, sends) -> None:
     # are wide enough for all: under pause alone the victim waits because they stop, not because they are full.
     cables = [(h, 15 + h // 5) for h in range(15)] + [(15, 18), (16, 18), (17, 18)]
     net = network(15, 4, cables, gbps=[100.0] * 15 + [400.0] * 3, buffer_bytes=2e6)
-    rows = sends(*((h, 10, 8e6) for h in (0, 1, 2, 3, 5, 6, 7, 8)), (4, 11, 8e6))
+    rows = sends(*((h, 10, 80e6) for h in (0, 1, 2, 3, 5, 6, 7, 8)), (4, 11, 80e6, 5000.0))
 
     def run(control: str) -> tuple[float, float]:
         base = rocev2(congestion_control=control)
