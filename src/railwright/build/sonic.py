@@ -128,7 +128,7 @@ def _first_lane(port: Port) -> int:
 def _loopbacks(view: DeviceView) -> Table:
     if not view.loopbacks:
         return {}
-    return dict.fromkeys(["Loopback0", *(f"Loopback0|{a}" for a in view.loopbacks)], {})
+    return {key: {} for key in ("Loopback0", *(f"Loopback0|{a}" for a in view.loopbacks))}
 
 
 def _interfaces(view: DeviceView) -> Table:

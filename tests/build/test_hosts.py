@@ -1,0 +1,236 @@
+"""Servers: files read back, the script on a pretended machine, dumps of the usual tools, NIC affinity."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railwright.build import hosts
+from railwright.build.host_views import host_views
+from railwright.build.hosts import HostPort, HostView, host_statements, topology_matrix
+from railwright.design.plan import Plan
+from railwright.design.qos_table import contracts_for
+from railwright.errors import InputError
+
+STUB = """#!/usr/bin/env python3
+import json, os, pathlib, sys
+state = pathlib.Path(os.environ["STUB_STATE"])
+data = json.loads(state.read_text()) if state.exists() else {}
+tool, args = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
+if tool == "mlnx_qos":
+    own = data.setdefault(args[1], {"trust": "pcp", "pfc": [0] * 8, "map": {str(d): d // 8 for d in range(64)}})
+    if args[2:3] == ["--trust"]: own["trust"] = args[3]
+    elif args[2:3] == ["--pfc"]: own["pfc"] = [int(b) for b in args[3].split(",")]
+    elif args[2:3] == ["--dscp2prio"]: _, d, p = args[3].split(","); own["map"][d] = int(p)
+    else:
+        print("DCBX mode: OS controlled\\nPriority trust state: " + own["trust"])
+        print("dscp2prio mapping:")
+        for p in range(8):
+            row = [d for d in range(63, -1, -1) if own["map"][str(d)] == p]
+            if row: print("\\tprio:%d dscp:%s," % (p, ",".join("%02d" % d for d in row)))
+        print("Receive buffer size (bytes): 130944,130944,0,0,0,0,0,0,\\nCable len: 7\\nPFC configuration:")
+        print("\\tpriority    " + "   ".join(map(str, range(8))))
+        print("\\tenabled     " + "   ".join(map(str, own["pfc"])) + "   ")
+        print("\\tbuffer      0   0   0   1   0   0   0   0   ")
+elif tool == "ethtool":
+    if args[0] == "-A": data[args[1] + "/pause"] = "off"
+    else:
+        now = data.get(args[1] + "/pause", "on")
+        print("Pause parameters for %s:\\nAutonegotiate:\\toff\\nRX:\\t\\t%s\\nTX:\\t\\t%s\\n" % (args[1], now, now))
+elif tool == "cma_roce_tos":
+    if "-t" in args: data[args[1] + "/cma"] = args[3]
+    else: print(data.get(args[1] + "/cma", "0"))
+elif tool == "ip":
+    if args[:2] == ["link", "set"]:
+        pathlib.Path(os.environ["RAILWRIGHT_ROOT"] + "/sys/class/net/" + args[3] + "/mtu").write_text(args[5] + "\\n")
+    else: print(args[-1] + " UP " + os.environ.get("STUB_ADDRESS", "") + " fe80::1/64")
+state.write_text(json.dumps(data))
+"""
+
+PORT = HostPort(
+    "rail1",
+    "mlx5_0",
+    "backend",
+    "leaf1:swp1",
+    0,
+    1,
+    1,
+    400.0,
+    9000,
+    "dscp",
+    (3,),
+    ((26, 3), (30, 3), (48, 6)),
+    106,
+    48,
+    (3,),
+    "off",
+    3,
+    ("10.1.0.1/31",),
+    "10.1.0.0",
+)
+
+
+@st.composite
+def host_ports(draw: st.DrawFn, number: int) -> HostPort:
+    maybe = st.one_of(st.none(), st.integers(0, 7))
+    priorities = st.one_of(st.none(), st.lists(st.integers(0, 7), unique=True, max_size=3).map(sorted).map(tuple))
+    return HostPort(
+        name=f"rail{number}",
+        rdma=f"mlx5_{number}",
+        network=draw(st.sampled_from(["backend", "frontend", "storage"])),
+        peer=draw(st.sampled_from(["", "leaf1:Ethernet1/5"])),
+        gpu=draw(maybe),
+        rail=draw(maybe),
+        plane=draw(maybe),
+        speed_gbps=draw(st.sampled_from([0, 200.0, 400.0])),
+        mtu=draw(st.sampled_from([1500, 9000])),
+        trust=draw(st.sampled_from([None, "dscp", "pcp"])),
+        pfc=draw(priorities),
+        dscp=tuple(sorted(draw(st.dictionaries(st.integers(0, 63), st.integers(0, 7), max_size=4)).items())),
+        traffic_class=draw(st.one_of(st.none(), st.integers(0, 255))),
+        cnp_dscp=draw(st.one_of(st.none(), st.integers(0, 63))),
+        dcqcn=draw(priorities),
+        pause=draw(st.sampled_from([None, "on", "off"])),
+        gid=draw(maybe),
+        addresses=draw(st.sampled_from([(), (f"10.1.{number}.1/31",), ("10.2.0.1/24", "2001:db8::1/64")])),
+        gateway=draw(st.sampled_from(["", "10.1.0.0"])),
+    )
+
+
+@given(data=st.data(), count=st.integers(0, 4))
+@settings(max_examples=40, deadline=None)
+def test_a_servers_files_are_read_back(data: st.DataObject, count: int) -> None:
+    ports = tuple(data.draw(host_ports(number)) for number in range(count))
+    nccl = tuple(
+        sorted(
+            data.draw(
+                st.dictionaries(st.sampled_from(["NCCL_IB_TC", "NCCL_IB_HCA"]), st.sampled_from(["106", "=mlx5_0"]))
+            ).items()
+        )
+    )
+    view = HostView("gpu-001", ports, nccl)
+    reading = hosts.read("gpu-001", {f"gpu-001/{name}": text for name, text in hosts.render(view).items()})
+    assert reading.view == view
+    assert all(reading.place(key).line for key, _ in host_statements(view))
+
+
+def test_the_servers_of_a_plan_send_roce_as_the_contract_says(plan: Plan) -> None:
+    views = host_views(plan, contracts_for(plan), {})
+    assert [v.name for v in views] == ["gpu-001", "gpu-002"]
+    rail1 = views[0].ports[0]
+    assert (rail1.name, rail1.rdma, rail1.gpu, rail1.traffic_class, rail1.cnp_dscp, rail1.pfc) == (
+        "rail1",
+        "mlx5_0",
+        0,
+        106,
+        48,
+        (3,),
+    )
+    assert dict(views[0].nccl)["NCCL_IB_TC"] == "106"
+    assert dict(views[0].nccl)["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> dict[str, str]:
+    """A pretended server: stub tools, a sysfs of one adapter in its factory state, and host.conf."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in ("mlnx_qos", "ethtool", "cma_roce_tos", "ip"):
+        (tools / tool).write_text(STUB)
+        (tools / tool).chmod(0o755)
+    files = hosts.render(HostView("gpu-001", (PORT,), (("NCCL_IB_TC", "106"),)))
+    script = tmp_path / "railwright-host"
+    script.write_text(files["railwright-host"])
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    root = tmp_path / "root"
+    net, device = root / "sys/class/net/rail1", root / "sys/class/infiniband/mlx5_0"
+    for path, text in {
+        net / "mtu": "1500",
+        net / "ecn/roce_np/cnp_dscp": "0",
+        device / "tc/1/traffic_class": "Global tclass=0",
+        device / "ports/1/gid_attrs/types/3": "RoCE v2",
+        root / "etc/railwright/host.conf": files["host.conf"],
+        root / "etc/nccl.conf": files["nccl.conf"],
+        **{net / f"ecn/{point}/enable/{p}": "1" for point in ("roce_np", "roce_rp") for p in range(8)},
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "RAILWRIGHT_ROOT": str(root),
+        "STUB_STATE": str(tmp_path / "state.json"),
+        "STUB_ADDRESS": "10.1.0.1/31",
+        "script": str(script),
+    }
+
+
+def run(machine: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [machine["script"], *arguments], env=machine, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_apply_is_a_dry_run_first(machine: dict[str, str]) -> None:
+    before = run(machine, "show").stdout
+    planned = run(machine, "apply")
+    assert planned.returncode == 0
+    assert "mlnx_qos -i rail1 --pfc 0,0,0,1,0,0,0,0" in planned.stdout
+    assert "ethtool -A rail1 rx off tx off" in planned.stdout
+    assert "echo 106 >/sys/class/infiniband/mlx5_0/tc/1/traffic_class" in planned.stdout
+    assert run(machine, "show").stdout == before
+
+
+def test_after_apply_the_shown_state_is_the_contract_and_a_second_run_changes_nothing(machine: dict[str, str]) -> None:
+    assert run(machine, "check").returncode == 1
+    assert run(machine, "apply", "--yes").returncode == 0
+    second = run(machine, "apply", "--yes")
+    assert second.stdout == "as host.conf says\n"
+    reading = hosts.read("gpu-001", {"gpu-001/show.txt": run(machine, "show").stdout})
+    found = dict(host_statements(reading.view))
+    for key, value in host_statements(HostView("gpu-001", (PORT,), (("NCCL_IB_TC", "106"),))):
+        assert found[key] == value, key
+
+
+def test_a_dump_tells_what_is_wrong(machine: dict[str, str]) -> None:
+    reading = hosts.read("gpu-001", {"gpu-001/show.txt": run(machine, "show").stdout})
+    port = reading.view.ports[0]
+    assert (port.mtu, port.trust, port.pfc, port.traffic_class, port.pause) == (1500, "pcp", (), 0, "on")
+    place = reading.place("nic/rail1/mtu")
+    assert place.file == "gpu-001/show.txt"
+    assert place.line > 0
+
+
+def test_udev_names_a_port_by_its_rdma_device(machine: dict[str, str]) -> None:
+    device = Path(machine["RAILWRIGHT_ROOT"]) / "sys/class/net/enp1s0np0/device/infiniband/mlx5_0"
+    device.mkdir(parents=True)
+    assert run(machine, "name", "enp1s0np0").stdout == "rail1\n"
+    assert run(machine, "name", "eno1").stdout == "eno1\n"
+
+
+def test_nccl_topology_gets_rail_and_plane(machine: dict[str, str], tmp_path: Path) -> None:
+    dump = tmp_path / "dump.xml"
+    dump.write_text('<nic><net name="mlx5_0" dev="0" speed="400000"/></nic>\n')
+    assert '<net name="mlx5_0" rail="0" plane="0" dev="0"' in run(machine, "nccl-topo", str(dump)).stdout
+
+
+TOPO = """\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV18\tPXB\tSYS\t0-47\t0
+GPU1\tNV18\t X \tNODE\tPIX\t0-47\t0
+NIC0\tPXB\tNODE\t X \tNODE
+NIC1\tSYS\tPIX\tNODE\t X
+"""
+
+
+def test_nic_affinity_comes_from_nvidia_smi_topo() -> None:
+    assert topology_matrix(TOPO) == {0: 0, 1: 1}
+    with pytest.raises(InputError, match="nvidia-smi topo -m"):
+        topology_matrix("nothing")
+
+
+def test_a_wrong_word_in_host_conf_is_named_with_its_line() -> None:
+    with pytest.raises(InputError, match=r"host.conf:2: mtu: 'mtu=nine' is not a setting"):
+        hosts.read("a", {"a/host.conf": "# x\nnic rail1 mtu=nine\n"})
