@@ -73,13 +73,15 @@ def _port(row: Mapping[str, object], contract: QosContract, peers: Mapping[int, 
     infiniband = contract.transport == "infiniband"
     roce = _roce_class(contract, network)
     addresses = row["address"]
-    numbers = {key: None if row[key] is None else int(str(row[key])) for key in ("gpu", "rail", "plane")}
+    gpu, rail, plane = (None if row[key] is None else int(str(row[key])) for key in ("gpu", "rail", "plane"))
     port = HostPort(
         name=str(row["label"]),
         rdma=str(row["rdma"]),
         network="infiniband" if infiniband else network,
         peer=peers.get(int(str(row["port_id"])), ""),
-        **numbers,
+        gpu=gpu,
+        rail=rail,
+        plane=plane,
         speed_gbps=float(str(row["speed_gbps"])),
         addresses=tuple(addresses) if isinstance(addresses, list) else (),
         gateway=str(row["gateway"] or ""),
@@ -111,14 +113,8 @@ def _with_qos(
 
 def _roce_class(contract: QosContract, network: str) -> TrafficClass | None:
     """Return the class that RoCE on ``network`` belongs to; None on a network without RoCE."""
-    return next(
-        (
-            c
-            for c in contract.classes
-            if c.purpose in ("roce", "storage") and network in c.networks and (c.lossless or c.ecn)
-        ),
-        None,
-    )
+    remote = (c for c in contract.classes if c.purpose in ("roce", "storage") and (c.lossless or c.ecn))
+    return next((c for c in remote if network in c.networks), None)
 
 
 def _nccl(plan: Plan, ports: tuple[HostPort, ...], contract: QosContract) -> tuple[tuple[str, str], ...]:

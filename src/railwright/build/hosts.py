@@ -144,7 +144,7 @@ def _conf(view: HostView) -> str:
 
 
 def _netplan(view: HostView) -> str:
-    """Return netplan's file: per port MTU and addresses, and on rails a table of their own so that replies leave where they came."""
+    """Return netplan's file: MTU, addresses, and for every rail a routing table of its own (replies leave where they came)."""
     lines = ["network:", "  version: 2", "  renderer: networkd"]
     shown = [p for p in view.ports if p.network != "infiniband"]
     if shown:
@@ -265,10 +265,8 @@ def _read_netplan(path: str, text: str, ports: dict[str, HostPort], lines: dict[
         ports[name] = replace(port, mtu=entry.get("mtu", port.mtu), addresses=addresses or port.addresses)
         for key in ("mtu", "addresses"):
             if key in entry and name in found:
-                own = next(
-                    (n for n, line in enumerate(text.splitlines(), 1) if n > found[name] and f"{key}:" in line),
-                    found[name],
-                )
+                below = enumerate(text.splitlines()[found[name] :], found[name] + 1)
+                own = next((n for n, line in below if f"{key}:" in line), found[name])
                 lines[f"nic/{name}/{key}"] = Place(path, own)
 
 
