@@ -21,7 +21,8 @@ NVLS_USE = {"hopper": 0.83, "blackwell": 0.74}
 """Share of NVLink (as NCCL counts it) that an NVLS all-reduce on one node moves in each direction.
 
 Hopper: 480 GB/s busbw with 8 GPUs (nccl-tests#212); it then gives 411, 440 and 462 with 5, 6 and 7 GPUs, where 420, 440 and 460
-are measured (nccl#1455), and 213 on H800, where 215 is measured (nccl#1374). Blackwell: NCCL's own factor, unverified.
+are measured (nccl#1455), and 213 on H800, where 215 is measured (nccl#1374). Blackwell: NCCL's own factor, unverified. Domains
+of more than 8 GPUs keep the library's time when it is longer (72 GB200: 918 for 847 measured, coreweave/nccl-tests#43).
 """
 
 DIRECT_USE = 0.8
@@ -34,8 +35,9 @@ def expected(
     shape: JobShape,
     environment: Environment = NO_VARIABLES,
 ) -> pl.DataFrame:
-    """Return one row per size: size_bytes, algorithm, protocol, channels, time_us, algbw_gbytes_s, busbw_gbytes_s, limit.
+    """Return one row per size: size_bytes, algorithm, protocol, channels, time_us, algbw_gbytes_s, busbw_gbytes_s, fill, limit.
 
+    ``fill`` is the share of the rate that a message 1,000 times as large reaches: 1 is a pure matter of bandwidth.
     ``limit`` says what bounds large messages: ``nvlink``, ``adapters``, ``pcie``, ``latency`` (start-up is
     half the time or more).
     """
@@ -49,30 +51,33 @@ def expected(
     if shape.nodes == 1 and name == "all-reduce" and shape.architecture in NVLS_USE:
         rate = NVLS_USE[shape.architecture] * shape.nvlink_counted / (1 + 1 / gpus)
         start = shape.constants.link_latency_us["nvlink"]["nvls"][2]
-        times = np.where(algorithm == "nvls", start + bytes_ / (1000 * rate), times)
+        mended = start + bytes_ / (1000 * rate)
+        if gpus > 8:
+            mended = np.maximum(mended, times)
+        times = np.where(algorithm == "nvls", mended, times)
     if gpus > 1 and name == "all-reduce":
         bound = bytes_ * 2 * (gpus - 1) / gpus / (1000 * DIRECT_USE * max(shape.nvlink_counted, shape.pcie_counted))
         times = np.where(algorithm == "collnet-direct", np.maximum(times, bound), times)
     algbw = bytes_ / times / 1000
+    large = choose_many(name, bytes_ * 1000, shape, environment)["algbw_gbytes_s"].to_numpy()
+    fill = np.minimum(table["algbw_gbytes_s"].to_numpy() / large, 1.0)
+    wire = _wire(name, shape, environment)
     return table.with_columns(
         pl.Series("time_us", times),
         pl.Series("algbw_gbytes_s", algbw),
         pl.Series("busbw_gbytes_s", algbw * bus_factor(name, shape.ranks)),
-        pl.Series("limit", _limits(name, table, shape, environment)),
+        pl.Series("fill", fill),
+        pl.Series("limit", np.where(fill < 0.5, "latency", wire).tolist(), dtype=pl.String),
     )
 
 
-def _limits(collective: str, table: pl.DataFrame, shape: JobShape, environment: Environment) -> list[str]:
-    """Return for each row what bounds it: the rate of a message 1,000 times as large says how much of it is start-up."""
-    sizes = table["size_bytes"].to_numpy()
-    algbw = table["algbw_gbytes_s"].to_numpy()
-    large = choose_many(collective, sizes * 1000, shape, environment)["algbw_gbytes_s"].to_numpy()
+def _wire(collective: str, shape: JobShape, environment: Environment) -> str:
+    """Return what carries the most per byte of its rate: ``adapters``, ``nvlink`` or ``pcie``."""
     inner = "nvlink" if shape.nvlink_gbytes_s and environment.nvlink else "pcie"
     if collective in COSTED:
         inside = shape.nvlink_counted if inner == "nvlink" else shape.pcie_counted
         outer = shape.nodes > 1 and shape.nics_per_node * shape.nic_counted < 1.2 * inside
     else:
-        _, inside_us, outside_us = pairwise_loads_us(collective, sizes[:1], shape)
-        outer = bool(outside_us > inside_us)
-    wire = "adapters" if outer else inner
-    return ["latency" if here < there / 2 else wire for here, there in zip(algbw, large, strict=True)]
+        _, inside_us, outside_us = pairwise_loads_us(collective, np.ones(1), shape)
+        outer = bool(outside_us[0] > inside_us[0])
+    return "adapters" if outer else inner
