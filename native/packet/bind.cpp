@@ -154,6 +154,15 @@ nb::dict simulate(const nb::dict& network, const nb::dict& operations, const nb:
         columns.loss = take<double>(network, "link_loss", links, keep);
         columns.loss_burst = take<double>(network, "link_loss_burst", links, keep);
     }
+    if (length_of(network, "queue_kmin")) {
+        const std::size_t queues = links * options.classes.size();
+        columns.queue_headroom = take<double>(network, "queue_headroom", queues, keep);
+        columns.queue_reserve = take<double>(network, "queue_reserve", queues, keep);
+        columns.queue_xoff = take<double>(network, "queue_xoff", queues, keep);
+        columns.queue_kmin = take<double>(network, "queue_kmin", queues, keep);
+        columns.queue_kmax = take<double>(network, "queue_kmax", queues, keep);
+        columns.queue_pmax = take<double>(network, "queue_pmax", queues, keep);
+    }
     columns.node_buffer_bytes = take<double>(network, "node_buffer_bytes", nodes, keep);
     columns.node_latency_ps = take<std::int64_t>(network, "node_latency_ps", nodes, keep);
     Operations ops;

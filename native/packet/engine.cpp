@@ -134,16 +134,20 @@ void Engine::make_ports(const LinkColumns& columns) {
         for (int cls = 0; cls < classes_; ++cls) {
             const ClassOptions& c = o_.classes[cls];
             Lane& lane = lanes_[lane_of(static_cast<std::uint32_t>(link), static_cast<std::uint32_t>(cls))];
+            const std::size_t queue = link * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(cls);
+            const auto own = [queue](const double* column, double otherwise) {
+                return column && !std::isnan(column[queue]) ? column[queue] : otherwise;
+            };
             Profile profile{};
             profile.lossless = c.lossless;
-            profile.reserve = c.lossless ? static_cast<std::int64_t>(c.reserve_bytes) : 0;
-            profile.headroom = c.lossless ? static_cast<std::int64_t>(columns.headroom_bytes[link]) : 0;
-            profile.xon_offset = static_cast<std::int64_t>(c.xon_offset_bytes);
-            profile.xoff = static_cast<std::int64_t>(c.xoff_bytes);
-            profile.kmin = static_cast<std::int64_t>(c.kmin_bytes);
-            profile.kmax = static_cast<std::int64_t>(c.kmax_bytes);
+            profile.reserve = c.lossless ? std::llround(own(columns.queue_reserve, c.reserve_bytes)) : 0;
+            profile.headroom = c.lossless ? std::llround(own(columns.queue_headroom, columns.headroom_bytes[link])) : 0;
+            profile.xon_offset = std::llround(c.xon_offset_bytes);
+            profile.xoff = std::llround(own(columns.queue_xoff, c.xoff_bytes));
+            profile.kmin = std::llround(own(columns.queue_kmin, c.kmin_bytes));
+            profile.kmax = std::llround(own(columns.queue_kmax, c.kmax_bytes));
+            profile.pmax = own(columns.queue_pmax, c.pmax);
             profile.alpha = c.alpha;
-            profile.pmax = c.pmax;
             lane.profile = profile_of(profile);
             lane.credit = static_cast<std::int32_t>(o_.credit_bytes);
             if (switch_end) pools_[port.dst].capacity -= profile.reserve + profile.headroom;

@@ -27,6 +27,14 @@ struct LinkColumns {
     const double* loss_burst;        // mean packets per burst
     const double* node_buffer_bytes; // 0: unknown
     const std::int64_t* node_latency_ps;
+    // Thresholds of single queues, [link x classes], NaN: as the class says. The first three count at the end of the link,
+    // the others at its source. Null: none.
+    const double* queue_headroom;
+    const double* queue_reserve;
+    const double* queue_xoff;
+    const double* queue_kmin;
+    const double* queue_kmax;
+    const double* queue_pmax;
 };
 
 // Something that happens to the network at a time.

@@ -48,12 +48,15 @@ def simulate_packets(
     seed: int = 0,
     *,
     pinned: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+    thresholds: pl.DataFrame | None = None,
 ) -> PacketResult:
     """Run ``traffic`` over ``network``; ``pinned`` gives paths as of `routing.route` (an empty one: the options' path mode).
 
+    ``thresholds`` (see `packet_qos`) are those of single queues, of a plan's QoS table for example.
+
     Interruptible; releases the interpreter lock. Raises InputError for traffic or options that do not fit the network.
     """
-    columns = network_columns(network, options)
+    columns = network_columns(network, options, thresholds)
     operations = operation_columns(traffic, network, options, seed, pinned)
     changes = change_columns(options.changes, network)
     began = time.perf_counter()

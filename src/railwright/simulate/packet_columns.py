@@ -14,6 +14,7 @@ from railwright import _native
 from railwright.errors import InputError, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.simulate.packet_options import PATHS, Change, PacketOptions
+from railwright.simulate.packet_qos import queue_columns
 from railwright.tables import TABLES
 
 _KINDS = {"send": 0, "reduce": 1, "compute": 2, "barrier": 3}
@@ -45,8 +46,11 @@ def _ps(values: NDArray[np.float64], per_unit: float) -> NDArray[np.int64]:
     return np.rint(values * per_unit).astype(np.int64)
 
 
-def network_columns(network: Network, options: PacketOptions) -> Columns:
-    """Return the arrays of ``network`` that the engine reads; raises InputError for a rate or delay that cannot be."""
+def network_columns(network: Network, options: PacketOptions, thresholds: pl.DataFrame | None = None) -> Columns:
+    """Return the arrays of ``network`` that the engine reads; raises InputError for a rate or delay that cannot be.
+
+    ``thresholds`` as of `packet_qos`.
+    """
     if network.link_gbps.size and not network.link_gbps.min() > 0:
         raise InputError(f"link {int(np.argmin(network.link_gbps)) // 2} has a rate of 0", key="link_gbps")
     if network.link_delay_ns.size and network.link_delay_ns.min() < 0:
@@ -75,16 +79,23 @@ def network_columns(network: Network, options: PacketOptions) -> Columns:
         "node_buffer_bytes": np.ascontiguousarray(network.node_buffer_bytes, np.float64),
         "node_latency_ps": _ps(network.node_latency_ns, 1e3),
     }
-    _check_buffers(network, options, headroom)
-    return columns
+    queues = queue_columns(network, options, thresholds)
+    _check_buffers(network, options, headroom, queues)
+    return columns | queues
 
 
-def _check_buffers(network: Network, options: PacketOptions, headroom: NDArray[np.float64]) -> None:
+def _check_buffers(network: Network, options: PacketOptions, headroom: NDArray[np.float64], queues: Columns) -> None:
     if options.transport == "infiniband":
         return
-    lossless = [item for item in options.classes if item.lossless]
+    links = network.link_gbps.size
+    reserved = np.zeros(links)
+    for index, item in enumerate(options.classes):
+        if item.lossless:
+            pairs = (("queue_headroom", headroom), ("queue_reserve", np.full(links, item.reserve_bytes)))
+            for name, usual in pairs:
+                own = queues[name][index :: len(options.classes)] if queues[name].size else np.full(links, np.nan)
+                reserved += np.where(np.isnan(own), usual, own)
     switch_end = network.node_kind[network.link_dst] == SWITCH
-    reserved = len(lossless) * headroom + sum(item.reserve_bytes for item in lossless)
     needed = np.bincount(network.link_dst, np.where(switch_end, reserved, 0.0), network.node_kind.size)
     size = np.where(network.node_buffer_bytes > 0, network.node_buffer_bytes, options.buffer_bytes)
     full = np.flatnonzero((needed >= size) & (network.node_kind == SWITCH))

@@ -1,5 +1,7 @@
 """PFC and credits: no loss with exact headroom, loss below it, pauses that run out, storms, deadlocks with their cycle."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -91,7 +93,7 @@ def ring_of_three(network, sends):
     number = {(int(a), int(b)): i for i, (a, b) in enumerate(zip(net.link_src, net.link_dst, strict=True))}
     routes = [(0, 6, 7, 8, 5), (1, 7, 8, 6, 3), (2, 8, 6, 7, 4)]
     routes += [(3, 6, 7, 8, 2), (4, 7, 8, 6, 0), (5, 8, 6, 7, 1)]
-    paths = [[number[hop] for hop in zip(stops, stops[1:], strict=False)] for stops in routes]
+    paths = [[number[hop] for hop in itertools.pairwise(stops)] for stops in routes]
     offsets = np.cumsum([0] + [len(path) for path in paths])
     traffic = sends(*((stops[0], stops[-1], 8e6) for stops in routes))
     return net, traffic, (offsets, np.concatenate(paths).astype(np.int32))
@@ -139,4 +141,4 @@ def test_more_buffer_never_makes_an_incast_later(star, sends) -> None:
     for size in (1e6, 2e6, 4e6, 8e6, 64e6):
         net = star(9, buffer_bytes=size)
         last.append(simulate_packets(net, sends(*((h, 8, 5e5) for h in range(8))), lossless()).flows["finish_us"].max())
-    assert all(later <= earlier + 1e-9 for earlier, later in zip(last, last[1:], strict=False))
+    assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(last))

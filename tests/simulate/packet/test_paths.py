@@ -1,5 +1,7 @@
 """Paths in the engine: the same as `route`, spread, pinned, sprayed, mended after failures, indifferent to names."""
 
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
@@ -47,7 +49,7 @@ def test_flowlets_move_after_a_gap_and_not_before(leaf_spine, sends) -> None:
     slow = simulate_packets(
         leaf_spine(2, 1, 8, delay_ns=5000.0),
         sends((0, 1, 100 * MTU)),
-        parse_options({**base, "classes": [data] + list(base["classes"][1:])}),
+        parse_options({**base, "classes": [data, *list(base["classes"][1:])]}),
     )
     assert (slow.links_used.filter(pl.col("forward") & (pl.col("link_id") >= 2))["bytes"] > 0).sum() > 6
 
@@ -114,7 +116,7 @@ def test_relabelling_hosts_and_spines_does_not_change_the_set_of_times(network, 
         paths = []
         for (src, dst, *_), spine in zip(flows, via, strict=True):
             stops = [src, hosts + src // per, hosts + leaves + spine, hosts + dst // per, dst]
-            paths.append([number[(int(label[a]), int(label[b]))] for a, b in zip(stops, stops[1:], strict=False)])
+            paths.append([number[(int(label[a]), int(label[b]))] for a, b in itertools.pairwise(stops)])
         rows = sends(*((int(label[s]), int(label[d]), size, start) for s, d, size, start in flows))
         pinned = (np.cumsum([0] + [len(p) for p in paths]), np.concatenate(paths).astype(np.int32))
         result = simulate_packets(net, rows, rocev2(congestion_control="none"), pinned=pinned)

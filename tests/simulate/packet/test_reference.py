@@ -3,6 +3,7 @@
 Single flows agree to the nanosecond; the rest within the tolerance that the randomness of marks or paths leaves.
 """
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def run(case: dict[str, object], star, leaf_spine, sends) -> PacketResult:
     paths = []
     for s, d, via in zip(src.tolist(), dst.tolist(), spine.tolist(), strict=True):
         stops = [s, 64 + s // 8, *([72 + via, 64 + d // 8] if via >= 0 else []), d]
-        paths.append([number[hop] for hop in zip(stops, stops[1:], strict=False)])
+        paths.append([number[hop] for hop in itertools.pairwise(stops)])
     offsets = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
     traffic = sends(*zip(src.tolist(), dst.tolist(), [amount] * 64, strict=True))
     return simulate_packets(net, traffic, options_of(case), 1, pinned=(offsets, np.concatenate(paths).astype(np.int32)))
