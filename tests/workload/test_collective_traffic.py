@@ -106,6 +106,16 @@ def test_all_reduce_trees_carry_the_size_once_up_and_once_down_every_edge(domain
     np.testing.assert_allclose(sent(table).sum(), 2 * (domains - 1) * SIZE)
 
 
+@pytest.mark.parametrize("domains", [2, 4, 8])
+def test_trees_send_less_than_rings_between_few_nodes(domains: int) -> None:
+    """Why busbw of a 2-node tree exceeds the adapters: nodes send 2(N-1)/N of the size, rings 2(n-1)/n (NVIDIA/nccl#1576)."""
+    placement = placed(domains, 8)
+    for algorithm, share in (("tree", 2 * (domains - 1) / domains), ("ring", 2 * (8 * domains - 1) / (8 * domains))):
+        table = collective_traffic("all-reduce", SIZE, placement, algorithm=algorithm)
+        network = table.filter(pl.col("src") // 8 != pl.col("dst") // 8)
+        assert sent(network).sum() / domains == pytest.approx(share * SIZE)
+
+
 def test_nvls_loads_a_port_with_size_times_one_plus_one_over_gpus() -> None:
     table = collective_traffic("all-reduce", SIZE, placed(1, 8), algorithm="nvls")
     np.testing.assert_allclose(sent(table), SIZE * (1 + 1 / 8))

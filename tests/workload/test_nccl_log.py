@@ -144,7 +144,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated())
 def test_a_thousand_mutated_logs_give_a_verdict_or_an_input_error(text: str) -> None:
     try:

@@ -6,11 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from railwright.catalog.load import load_catalog
 from railwright.errors import InputError
 from railwright.workload.nccl.choose import candidates, choose, choose_many, communicator_channels
 from railwright.workload.nccl.environment import Environment, parse_environment
 from railwright.workload.nccl.graphs import graphs_of
-from railwright.workload.nccl.shape import JobShape
+from railwright.workload.nccl.shape import JobShape, shape_of_server
 
 FACTS = Path(__file__).parent / "facts"
 H100 = JobShape(1, 8, "hopper", 450, 8, 50)
@@ -191,6 +192,40 @@ def test_shapes_name_what_is_wrong(values: dict[str, object], says: str) -> None
     }
     with pytest.raises(InputError, match=says):
         JobShape(**given)
+
+
+@pytest.mark.parametrize("sizes", [[], [0.0], [8.0, -1.0]])
+def test_sizes_that_are_none_are_errors(sizes: list[float]) -> None:
+    with pytest.raises(InputError, match="size"):
+        choose_many("all-reduce", sizes, H100)
+
+
+@pytest.mark.parametrize(
+    ("key", "gpus", "nodes", "per_node", "nvlink", "nics", "nic"),
+    [
+        ("dgx-h100", 1024, 128, 8, 450, 8, 50),
+        ("dgx-a100", 16, 2, 8, 300, 8, 25),
+        ("gb200-nvl72", 144, 2, 72, 900, 72, 50),
+        ("dgx-h100", 4, 1, 4, 450, 4, 50),
+        ("mi300x-8", 2, 1, 2, 64, 2, 50),
+    ],
+)
+def test_shapes_of_catalog_servers(
+    key: str, gpus: int, nodes: int, per_node: int, nvlink: float, nics: int, nic: float
+) -> None:
+    catalog = load_catalog()
+    server = catalog.server(key)
+    shape = shape_of_server(server, catalog.gpu(server.gpu), gpus=gpus)
+    assert (shape.nodes, shape.gpus_per_node, shape.nics_per_node) == (nodes, per_node, nics)
+    assert shape.nvlink_gbytes_s == pytest.approx(nvlink)
+    assert shape.nic_gbytes_s == nic
+
+
+def test_a_job_that_does_not_fill_its_domains_names_the_nearest_counts() -> None:
+    catalog = load_catalog()
+    server = catalog.server("dgx-h100")
+    with pytest.raises(InputError, match="nearest counts are 16 and 24"):
+        shape_of_server(server, catalog.gpu(server.gpu), gpus=20)
 
 
 def test_one_rank_has_nothing_to_choose() -> None:

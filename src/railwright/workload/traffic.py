@@ -59,12 +59,13 @@ class Traffic:
         repeat: int = 1,
         group: ArrayLike | None = None,
         start_us: ArrayLike = 0.0,
+        duration_us: ArrayLike = 0.0,
         kind: str = "send",
     ) -> Ids:
         """Append one row per element of ``src`` and ``dst`` (m global endpoint ids) and return their op ids (int64, m).
 
         ``after`` is a matrix (m, k) of op ids with `NONE` for "no more", or a pair (op ids, offsets[m + 1]) for lists of any
-        length. ``bytes_each``, ``group`` and ``start_us`` are scalars or arrays of m.
+        length. ``bytes_each``, ``group``, ``start_us`` and ``duration_us`` (of computing) are scalars or arrays of m.
         """
         source = np.asarray(src).ravel()
         rows = source.size
@@ -76,9 +77,9 @@ class Traffic:
             "dst": np.asarray(dst).ravel().astype(np.uint32),
             "bytes": np.broadcast_to(np.asarray(bytes_each, np.float64).ravel(), rows),
             "start_us": np.broadcast_to(np.asarray(start_us, np.float64).ravel(), rows),
+            "duration_us": np.broadcast_to(np.asarray(duration_us, np.float64).ravel(), rows),
         }
         frame = pl.DataFrame(block).with_columns(
-            pl.lit(0.0).alias("duration_us"),
             pl.lit(repeat, pl.UInt32).alias("repeat"),
             pl.lit(kind).alias("kind"),
             *(pl.lit(text).alias(column) for column, text in self._labels.items()),

@@ -157,7 +157,7 @@ def _no_nvlink(case: Case) -> Found:
 
 
 def _missing_adapters(case: Case) -> Found:
-    named = len(case.run.facts.adapters)
+    named = sum(1 + name.count("+") for name in case.run.facts.adapters)
     if case.shape.nodes < 2 or not named or named >= case.wanted.nics_per_node or case.run.facts.via.get("socket"):
         return None
     return "certain", (

@@ -168,7 +168,9 @@ def candidates(
     """
     collective = collective_name(collective)
     bytes_ = np.asarray(sizes, np.float64)
-    if bytes_.size and not bool(np.all(bytes_ > 0)):
+    if bytes_.size == 0:
+        raise InputError("no size is given; at least one is needed", key="size")
+    if not bool(np.all(bytes_ > 0)):
         raise InputError(f"{bytes_.min()} is not an amount of data; more than 0 bytes are needed", key="size")
     if shape.ranks < 2:
         raise InputError("1 rank has nobody to talk to; at least 2 are needed", key="ranks")
