@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from railwright.spec.addressing import Addressing
+from railwright.spec.cabling import Cabling
 from railwright.spec.economics import Economics
 from railwright.spec.quantities import (
     Bytes,
@@ -303,6 +304,7 @@ class ClusterSpec(Model):
     management: Management = Field(Management(), description="In-band and out-of-band management.")
     converge: tuple[NetworkName, ...] = Field((), description="Networks that share one fabric: `[frontend, storage]`.")
     sites: tuple[Site, ...] = Field((Site(name="site1"),), description="Where it stands.")
+    cabling: Cabling = Field(Cabling(), description="The cable plant and the choice of parts.")
     tenants: tuple[Tenant, ...] = Field((), description="Who shares it.")
     demand: Demand = Field(Demand(), description="What it has to serve.")
     addressing: Addressing = Field(Addressing(), description="Address pools.")

@@ -23,7 +23,7 @@ _OOB_GBPS = 1.0
 
 def check_references(spec: ClusterSpec, catalog: Catalog, document: Document | None = None) -> list[InputError]:
     """Return an error for everything in ``spec`` that does not fit ``catalog``; ``document`` gives them their lines."""
-    problems = [*_switches(spec, catalog), *_prices(spec, catalog)]
+    problems = [*_switches(spec, catalog), *_prices(spec, catalog), *_parts(spec, catalog)]
     key = spec.cluster.server
     if key in catalog.servers:
         server = catalog.servers[key]
@@ -70,6 +70,23 @@ def _prices(spec: ClusterSpec, catalog: Catalog) -> Iterator[Problem]:
                 ("economics", "prices", key),
                 f"the catalog has no {key!r}{nearest(key, known)}; see: railwright catalog list",
             )
+
+
+def _parts(spec: ClusterSpec, catalog: Catalog) -> Iterator[Problem]:
+    """Yield the parts of ``cabling`` that do not exist."""
+    for position, part in enumerate(spec.cabling.parts):
+        for name, key in (("a", part.a), ("b", part.b)):
+            if key is not None and key not in catalog.optics:
+                yield ("cabling", "parts", position, name), _unknown(key, catalog, "optics")
+        cable = part.cable
+        known = catalog.cables if part.a is None else catalog.fibre_cables
+        if cable is not None and cable not in known:
+            yield (
+                ("cabling", "parts", position, "cable"),
+                _unknown(cable, catalog, "cables" if part.a is None else "fibre_cables"),
+            )
+    if spec.cabling.trunk_polarity not in catalog.polarities:
+        yield ("cabling", "trunk_polarity"), _unknown(spec.cabling.trunk_polarity, catalog, "polarities")
 
 
 def _rates(spec: ClusterSpec, catalog: Catalog, server: Server) -> Iterator[Problem]:
