@@ -5,12 +5,15 @@ from typing import Any
 
 import polars as pl
 
-from railwright import tables
 from railwright.catalog.load import Catalog
+from railwright.design.addressing import assign_addresses
 from railwright.design.backend import design_backend
 from railwright.design.context import NETWORKS, Context, start_context
+from railwright.design.frontend import design_frontend
+from railwright.design.management import design_management
 from railwright.design.placement import Layout, place, stand_in_racks
 from railwright.design.plan import Plan
+from railwright.design.storage import design_storage
 from railwright.spec.cluster import ClusterSpec
 
 Progress = Callable[[str], None]
@@ -36,8 +39,15 @@ def build_networks(context: Context, say: Progress, standing: Callable[[Context]
     """
     say("backend")
     design_backend(context)
+    say("frontend")
+    frontend = design_frontend(context)
+    say("storage")
+    design_storage(context)
     say("placement")
-    return place(context, context.wiring.finish(), standing(context) if standing else None)
+    layout = place(context, context.wiring.finish(), standing(context) if standing else None)
+    say("management")
+    design_management(context, layout, frontend)
+    return layout
 
 
 def finish_plan(
@@ -48,10 +58,12 @@ def finish_plan(
     facts["placement"] = dict(layout.decisions.facts)
     chosen = [*((name, context.decisions[name]) for name in NETWORKS), ("placement", layout.decisions)]
     reasons = tuple({"network": name, **reason} for name, decisions in chosen for reason in decisions.reasons)
+    say("addresses")
+    devices, addresses = assign_addresses(context.spec, context.catalog, built)
     return Plan(
         spec=context.spec,
         catalog=context.catalog,
-        tables={**built, "racks": layout.racks, "addresses": tables.empty("addresses")},
+        tables={**built, "devices": devices, "racks": layout.racks, "addresses": addresses},
         facts={name: found for name, found in facts.items() if found},
         reasons=reasons,
     )

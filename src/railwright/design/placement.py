@@ -50,7 +50,7 @@ def place(context: Context, built: Mapping[str, pl.DataFrame], standing: Layout 
     devices = built["devices"]
     decisions = Decisions()
     pull = _pull(context, devices, built["ports"], built["links"])
-    heights = _heights(context.catalog, devices)
+    heights = box_heights(context.catalog, devices)
     placed = np.zeros(len(devices), dtype=bool)
     racks = [] if standing is None else [standing.racks]
     places = [tables.empty("devices").select("device_id", "rack", "ru") if standing is None else standing.devices]
@@ -72,7 +72,7 @@ def place(context: Context, built: Mapping[str, pl.DataFrame], standing: Layout 
 
 def stand_in_racks(context: Context, layout: Layout, devices: pl.DataFrame) -> pl.DataFrame:
     """Return ``devices`` with ``rack`` and ``ru``: those of the layout, and given racks (filled from the top) for the others."""
-    heights = pl.Series("height", _heights(context.catalog, devices))
+    heights = pl.Series("height", box_heights(context.catalog, devices))
     known = devices.with_columns(heights).join(
         layout.devices.rename({"rack": "known_rack", "ru": "known_ru"}),
         on="device_id",
@@ -244,7 +244,7 @@ def _places(device: Index, rack: Index, ru: Index) -> pl.DataFrame:
     )
 
 
-def _heights(catalog: Catalog, devices: pl.DataFrame) -> Index:
+def box_heights(catalog: Catalog, devices: pl.DataFrame) -> Index:
     """Return the rack units of every device; 1 where the catalog has no height (what stands in no rack unit)."""
     kinds: tuple[Mapping[str, Server | Switch | Box], ...] = (catalog.servers, catalog.switches, catalog.boxes)
     heights = {
