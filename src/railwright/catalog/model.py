@@ -187,7 +187,8 @@ class CageGroup(BaseModel):
 
     ``form_factor`` says the cage's top too (``osfp-ihs``, ``osfp-rhs``). ``breakouts`` lists the modes as ``COUNTxGBPS``
     (``2x400``). A module may draw ``module_limit_w``, or ``high_power_limit_w`` in the cages ``high_power_cages``. Cages whose
-    purpose is ``management`` carry no fabric traffic and do not count toward the ASIC's capacity.
+    purpose is ``management`` carry no fabric traffic and do not count toward the ASIC's capacity. ``linear`` says whether they
+    are qualified for linear (LPO) modules; None means not known.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -201,6 +202,7 @@ class CageGroup(BaseModel):
     module_limit_w: PositiveFloat | None = None
     high_power_limit_w: PositiveFloat | None = None
     high_power_cages: tuple[PositiveInt, ...] = ()
+    linear: bool | None = None
 
     def ports_at(self, gbps: float) -> int:
         """Return how many ports of ``gbps`` one cage gives (0 when no breakout has that rate)."""
