@@ -100,8 +100,8 @@ def print_paragraphs(paragraphs: Iterable[tuple[tuple[str, str], str, str]]) -> 
     out = console()
     for (kind, title), text, hint in paragraphs:
         out.print(f"[{_COLOURS[kind]}]{kind}[/] [bold]{escape(title)}[/bold]")
-        out.print(Padding(escape(text), (0, 0, 0, 2)))
-        out.print(Padding(f"[dim]{escape(hint)}[/dim]", (0, 0, 1, 2)))
+        out.print(Padding(escape(text), (0, 0, 0, 2), expand=False))
+        out.print(Padding(f"[dim]{escape(hint)}[/dim]", (0, 0, 1, 2), expand=False))
 
 
 class Steps:
