@@ -50,10 +50,8 @@ def build_networks(context: Context, say: Progress, standing: Callable[[Context]
     return layout
 
 
-def finish_plan(
-    context: Context, layout: Layout, built: Mapping[str, pl.DataFrame], say: Progress, standing: Plan | None = None
-) -> Plan:
-    """Return the plan of the tables ``built``, with racks and addresses; those of ``standing`` stay as they are."""
+def finish_plan(context: Context, layout: Layout, built: Mapping[str, pl.DataFrame], say: Progress) -> Plan:
+    """Return the plan of the tables ``built``, with racks and addresses."""
     facts: dict[str, dict[str, Any]] = {name: dict(context.decisions[name].facts) for name in NETWORKS}
     facts["placement"] = dict(layout.decisions.facts)
     chosen = [*((name, context.decisions[name]) for name in NETWORKS), ("placement", layout.decisions)]

@@ -29,18 +29,19 @@ def extend_plan(plan: Plan, gpus: int, progress: Progress | None = None) -> tupl
     """Return ``plan`` grown to ``gpus`` GPUs in total, and what that takes.
 
     The second value has ``added`` (``devices`` by role, ``links`` by tier, ``names`` of the boxes), ``moved`` (one entry per
-    cable with ``link_id, network, port, from, to, reason``) and ``removed`` (``devices``: names, ``links``: how many). Raises
-    InputError when ``gpus`` is less than the plan has or cannot be built.
+    cable with ``link_id, network, port, from, to, reason``), ``readdressed`` (one entry per standing port or box whose
+    address changes: ``device, port, from, to``) and ``removed`` (``devices``: names, ``links``: how many). Raises InputError
+    when ``gpus`` is less than the plan has or cannot be built.
     """
     say = progress or _silent
     context = start_context(grown_spec(plan, gpus), plan.catalog)
     layout = build_networks(context, say, standing=lambda started: _standing(started, plan))
     fresh = context.wiring.finish()
-    fresh["devices"] = stand_in_racks(context, layout, fresh["devices"])
+    fresh["devices"] = _known_names(stand_in_racks(context, layout, fresh["devices"]), plan)
     merged = _merge(plan, fresh, exactly=False)
     if merged.conflict:
         merged = _merge(plan, fresh, exactly=True)
-    grown = finish_plan(context, layout, merged.tables, say, standing=plan)
+    grown = finish_plan(context, layout, merged.tables, say)
     return grown, _changes(plan, grown, merged)
 
 
@@ -75,9 +76,17 @@ class _Merged:
 
 def _standing(context: Context, plan: Plan) -> Layout:
     """Return the racks of ``plan`` and, by id of the new design, the boxes that stand in them."""
-    fresh = context.wiring.finish()["devices"].select("device_id", "name")
+    fresh = _known_names(context.wiring.finish()["devices"], plan).select("device_id", "name")
     places = fresh.join(plan.devices.select("name", "rack", "ru"), on="name", maintain_order="left")
     return Layout(plan.racks, places.select("device_id", "rack", "ru").filter(pl.col("rack").is_not_null()))
+
+
+def _known_names(fresh: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """Return ``fresh`` with the spines of the first pod called as in a plan that had no pods yet."""
+    without_pod = pl.col("name").str.replace("pod1-spine", "spine", literal=True)
+    known = plan.devices["name"].implode()
+    renamed = (pl.col("role") == "spine") & without_pod.is_in(known) & ~pl.col("name").is_in(known)
+    return fresh.with_columns(name=pl.when(renamed).then(without_pod).otherwise("name"))
 
 
 def _merge(plan: Plan, fresh: dict[str, pl.DataFrame], *, exactly: bool) -> _Merged:
@@ -217,21 +226,35 @@ def _changes(plan: Plan, grown: Plan, merged: _Merged) -> dict[str, Any]:
         .join(now.rename({"label": "to"}), left_on="b_port", right_on="port_id", maintain_order="left")
         .select("link_id", pl.col("network").cast(pl.String), pl.col("tier").cast(pl.String), "port", "from", "to")
     )
-    reasons = {
-        tier: _reason(plan, grown, network, tier)
-        for network, tier in moved.select("network", "tier").unique(maintain_order=True).iter_rows()
-    }
+    kinds = moved.select("network", "tier").unique(maintain_order=True)
+    reasons = kinds.with_columns(
+        reason=pl.Series([_reason(plan, grown, network, tier) for network, tier in kinds.iter_rows()], dtype=pl.String)
+    )
     return {
         "added": {
             "devices": _counts(new_boxes, "role"),
             "links": _counts(new_links, "tier"),
             "names": new_boxes["name"].to_list(),
         },
-        "moved": moved.with_columns(reason=pl.col("tier").replace_strict(reasons, return_dtype=pl.String))
-        .drop("tier")
-        .to_dicts(),
+        "moved": moved.join(reasons, on=["network", "tier"], maintain_order="left").drop("tier").to_dicts(),
+        "readdressed": _readdressed(plan, grown),
         "removed": {"devices": merged.gone_boxes, "links": len(merged.gone)},
     }
+
+
+def _readdressed(plan: Plan, grown: Plan) -> list[dict[str, Any]]:
+    """Return the ports and boxes of ``plan`` whose address is another one in ``grown``."""
+    place = ["device_id", "port_id", "network", "kind", "vrf", "vlan"]
+    old, new = (some.addresses.with_columns(nth=pl.int_range(pl.len()).over(place)) for some in (plan, grown))
+    changed = old.join(new, on=[*place, "nth"], nulls_equal=True, suffix="_new", maintain_order="left").filter(
+        pl.col("address") != pl.col("address_new")
+    )
+    return (
+        changed.join(plan.devices.select("device_id", device="name"), on="device_id", maintain_order="left")
+        .join(plan.ports.select("port_id", port="name"), on="port_id", how="left", maintain_order="left")
+        .select("device", "port", pl.col("address").alias("from"), pl.col("address_new").alias("to"))
+        .to_dicts()
+    )
 
 
 def _reason(plan: Plan, grown: Plan, network: str, tier: str) -> str:

@@ -60,7 +60,7 @@ def _network(plan: Plan, name: str, ends: pl.DataFrame) -> dict[str, Any]:
     return {
         "topology": facts.get("topology", "leaf-spine" if tiers > 1 else "star"),
         "endpoints": _endpoints(name, links, ends),
-        "oversubscription": max(ratios.values(), default=1.0),
+        "oversubscription": max((ratio for role, ratio in ratios.items() if role != "border"), default=1.0),
         "oversubscription_by_tier": ratios,
         "switches": {
             **{role: by_role.get(role, 0) for role in ("leaf", "spine", "core")},
