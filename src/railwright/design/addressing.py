@@ -139,10 +139,7 @@ def _prepare(
         .join(lower, on="a_port", maintain_order="left")
         .join(upper, on="b_port", maintain_order="left")
     )
-    hosting = edges.filter(pl.col("tier").is_in(["host", "service", "oob"]) & pl.col("cages").is_not_null())
-    sizes = hosting.group_by("leaf_network", maintain_order=True).agg(
-        split=pl.col("split").max(), cages=pl.max_horizontal(pl.col("cages").max(), pl.col("cage").max().cast(pl.Int64))
-    )
+    sizes = _leaf_sizes(edges, ports)
     edges = edges.join(sizes.select("leaf_network", most="split"), on="leaf_network", how="left", maintain_order="left")
     ordinal = (pl.col("cage").cast(pl.Int64) - 1) * pl.col("most") + pl.col("lane_first").cast(pl.Int64) * pl.col(
         "most"
@@ -153,6 +150,26 @@ def _prepare(
         edges=edges.with_columns(ordinal=ordinal),
         ports_per_leaf={network: split * cages for network, split, cages in sizes.iter_rows()},
     )
+
+
+def _leaf_sizes(edges: pl.DataFrame, ports: pl.DataFrame) -> pl.DataFrame:
+    """Return per network the most ports that a cage of a leaf is split into and the cages of a leaf that can face boxes.
+
+    Those are the cages below the first uplink; all of them where boxes stand above it too.
+    """
+    first_up = (
+        ports.filter(pl.col("direction") == "up")
+        .group_by(pl.col("device_id").alias("leaf"))
+        .agg(below=pl.col("cage").min().cast(pl.Int64) - 1)
+    )
+    leaves = (
+        edges.filter(pl.col("tier").is_in(["host", "service", "oob"]) & pl.col("cages").is_not_null())
+        .group_by("leaf", "leaf_network", maintain_order=True)
+        .agg(pl.col("split").max(), pl.col("cages").max(), last=pl.col("cage").max().cast(pl.Int64))
+        .join(first_up, on="leaf", how="left", maintain_order="left")
+    )
+    facing = pl.when(pl.col("below") >= pl.col("last")).then("below").otherwise(pl.max_horizontal("cages", "last"))
+    return leaves.group_by("leaf_network", maintain_order=True).agg(split=pl.col("split").max(), cages=facing.max())
 
 
 def _tenant_of(spec: ClusterSpec, devices: pl.DataFrame) -> pl.Series:

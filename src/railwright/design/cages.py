@@ -30,7 +30,8 @@ class Seats:
 class CageBook:
     """Free cages of ``units`` units of ``width`` leaves: from cage ``start`` (0-based) up to, not including, ``end``.
 
-    ``open_ended`` opens another unit whenever the last one is full. Both sides of a box share the leaf where ``width`` is 1.
+    ``open_ended`` opens another unit whenever the last one is full; ``even`` deals each kind evenly over the units instead of
+    filling one after the other. Both sides of a box share the leaf where ``width`` is 1.
     """
 
     start: int
@@ -38,6 +39,7 @@ class CageBook:
     units: int = 0
     width: int = SIDES
     open_ended: bool = False
+    even: bool = False
     _next: list[int] = field(init=False)
     _gbps: list[float] = field(init=False)
 
@@ -66,7 +68,8 @@ class CageBook:
                 self.units += 1
                 self._next.append(self.start)
                 self._gbps.append(0.0)
-            taken = min(left, max(0, self.end - self._next[at]) * per_cage // on_leaf)
+            wanted = -(-left // (self.units - at)) if self.even else left
+            taken = min(wanted, max(0, self.end - self._next[at]) * per_cage // on_leaf)
             if taken:
                 unit.append(np.full(taken, at))
                 slot.append(self._next[at] * per_cage + np.arange(taken) * on_leaf)

@@ -17,8 +17,15 @@ from railwright.design.context import Context
 from railwright.design.converged import frontend_on_backend
 from railwright.design.entrance import EntrancePlan, plan_entrances, site_key
 from railwright.design.leaf_groups import Sized, box_group, close_group, close_insisted, host_group, seat, with_boxes
-from railwright.design.server_ports import ServerPorts, Switching, choose_switching, converged_host, frontend_ports
-from railwright.design.sites import site_prefix, site_servers
+from railwright.design.server_ports import (
+    ServerPorts,
+    Switching,
+    choose_switching,
+    choose_uplink,
+    converged_host,
+    frontend_ports,
+)
+from railwright.design.sites import most_servers, site_prefix, site_servers
 from railwright.design.storage_boxes import appliance_boxes
 from railwright.design.topology.pairs import LeafGroup, PairFabric, Tiers, build_pairs, size_tiers
 from railwright.units import format_gbps
@@ -77,6 +84,8 @@ def design_frontend(context: Context) -> tuple[SiteFrontend, ...]:
     ratio = (
         min(section.oversubscription, context.spec.storage.oversubscription) if appliances else section.oversubscription
     )
+    on_leaf = ports.count if section.attach == "lacp" else per_leaf(ports)
+    switching = choose_uplink(switching, section, "frontend", decisions, most_servers(context), on_leaf, ratio)
     _record(context, switching, ratio, shared=bool(appliances))
     plan = _Plan(context, ports, switching, ratio, plan_entrances(context, switching.leaf), appliances)
     built = [_build(plan, site) for site in range(len(context.spec.sites))]
@@ -166,7 +175,7 @@ def _tiers(context: Context, site: int, groups: tuple[LeafGroup, ...], switching
     counts = context.spec.frontend.counts
     given = 0 if counts.leaf_up_ports == 0 else counts.spines
     tiers = size_tiers(groups, switching.spine, switching.uplink_gbps, "frontend", given)
-    pods = 1 + tiers.pods if tiers.cores else 1
+    pods = tiers.pods
     context.decisions["frontend"].choose(
         site_key(context, "spines", site),
         tiers.spines * pods,
@@ -218,7 +227,6 @@ def _record(context: Context, switching: Switching, ratio: float, *, shared: boo
             "transport": "tcp",
             "spine_switch": switching.spine.key,
             "port_gbps": switching.gbps,
-            "uplink_gbps": switching.uplink_gbps,
         }
     )
     decisions.choose(

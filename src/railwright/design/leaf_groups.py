@@ -160,7 +160,7 @@ def _insisted(
     up = counts.leaf_up_ports or _up(taken * gbps, uplink, ratio, room)
     first_up = _first_uplink_cage(leaf, gbps, uplink, up)
     group = LeafGroup(word, "leaf", leaf, leaves, leaves, up, max(up, room), first_up)
-    return Sized(group, CageBook(ceil_div(taken, per_cage(leaf, gbps)), NO_END, units, width), homes)
+    return Sized(group, CageBook(ceil_div(taken, per_cage(leaf, gbps)), NO_END, units, width, even=True), homes)
 
 
 def _split(switching: Switching, counts: Counts, gbps: float, ratio: float) -> tuple[int, int]:

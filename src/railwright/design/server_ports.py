@@ -5,16 +5,18 @@ a frontend adapter has that adapter's number. Ports are dealt adapter by adapter
 there are two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railwright.catalog.load import Catalog
 from railwright.catalog.model import NicGroup, Protocol, Server, Switch
+from railwright.design.cages import SIDES
 from railwright.design.context import Context
 from railwright.design.sizing import ceil_div
-from railwright.design.wiring import Ends, Ids, cage_group
+from railwright.design.topology.ports import leaf_split
+from railwright.design.wiring import Decisions, Ends, Ids, cage_group
 from railwright.errors import InputError
 from railwright.spec.cluster import Frontend, NetworkName, Storage
 
@@ -25,6 +27,8 @@ DEFAULT_SWITCHES: dict[Protocol, tuple[tuple[float, str], ...]] = {
     "infiniband": ((400.0, "qm9700"), (800.0, "q3400-ra")),
 }
 """Highest port rate and switch: the first whose rate suffices and that offers all rates is taken when the spec names none."""
+SPECIAL_PAIRS = 2
+"""Leaf pairs beside those of the servers that a choice of uplinks allows for (borders, services or appliances)."""
 PORT_NAMES: dict[Protocol, str] = {"ethernet": "eth{}", "infiniband": "ib{}"}
 
 
@@ -129,6 +133,8 @@ def choose_switching(
 ) -> Switching:
     """Return the switches for server ports that run at any of ``rates`` (the fastest first) beside boxes of ``other_gbps``.
 
+    Their uplink rate is still open (see :func:`choose_uplink`).
+
     Raises InputError that names the rates on offer when no switch, or not the one that the spec names, suits.
     """
     if section.leaf_switch is not None:
@@ -148,11 +154,47 @@ def choose_switching(
         raise InputError(_offers(leaf, other_gbps), key=f"{network}.leaf_switch")
     if gbps != rates[0]:
         why += f"; the servers' {rates[0]:g}G ports run at {gbps:g}G on it"
-    uplink = section.uplink_gbps or max((rate for rate in offered(leaf) if spine.ports_at(rate)), default=0.0)
-    for switch in (leaf, spine):
-        if not uplink or not switch.ports_at(uplink):
-            raise InputError(_offers(switch, uplink or gbps), key=f"{network}.uplink_gbps")
-    return Switching(leaf, spine, gbps, uplink, why)
+    return Switching(leaf, spine, gbps, 0.0, why)
+
+
+def choose_uplink(
+    switching: Switching,
+    section: Frontend | Storage,
+    network: NetworkName,
+    decisions: Decisions,
+    servers: int,
+    ports: int,
+    ratio: float,
+) -> Switching:
+    """Return ``switching`` with its rate between switches: the fastest with which two tiers hold all leaves of a site.
+
+    ``servers`` have ``ports`` ports on each leaf of their pair. A rate below that of the servers is never taken; when no rate
+    saves a tier, the fastest is. Raises InputError when the switches do not offer what the spec wants.
+    """
+    leaf, spine = switching.leaf, switching.spine
+    if section.uplink_gbps is not None:
+        for switch in (leaf, spine):
+            if not switch.ports_at(section.uplink_gbps):
+                raise InputError(_offers(switch, section.uplink_gbps), key=f"{network}.uplink_gbps")
+        decisions.choose("uplink_gbps", section.uplink_gbps, "asked for")
+        return replace(switching, uplink_gbps=section.uplink_gbps)
+    common = [rate for rate in reversed(offered(leaf)) if spine.ports_at(rate)]
+    if not common:
+        raise InputError(_offers(spine, offered(leaf)[-1]), key=f"{network}.spine_switch")
+
+    def holds(rate: float) -> bool:
+        pairs = ceil_div(servers, max(1, leaf_split(leaf, switching.gbps, rate, ratio).down // ports))
+        return SIDES * (pairs + SPECIAL_PAIRS) <= spine.ports_at(rate)
+
+    uplink = next((rate for rate in common if rate >= switching.gbps and holds(rate)), common[0])
+    decisions.choose(
+        "uplink_gbps",
+        uplink,
+        f"the fastest that both switches offer{'' if holds(uplink) else '; no slower one saves the third tier'}"
+        if uplink == common[0]
+        else f"at {common[0]:g}G a spine has too few ports for the leaves; this rate saves a third tier",
+    )
+    return replace(switching, uplink_gbps=uplink)
 
 
 def offered(switch: Switch) -> list[float]:

@@ -24,3 +24,10 @@ def site_servers(context: Context, site: int) -> tuple[Index, int]:
         return here, 0
     grown = np.arange(context.reserved_servers) * len(carrying) // context.reserved_servers
     return here, int(np.count_nonzero(grown == carrying.index(site)))
+
+
+def most_servers(context: Context) -> int:
+    """Return the servers of the largest site when the cluster has grown."""
+    return max(
+        max(len(here), grown) for here, grown in (site_servers(context, n) for n in range(len(context.spec.sites)))
+    )

@@ -14,8 +14,15 @@ from railwright.design.context import Context
 from railwright.design.converged import storage_on_backend
 from railwright.design.entrance import site_key
 from railwright.design.leaf_groups import box_group, close_group, close_insisted, host_group, seat
-from railwright.design.server_ports import ServerPorts, Switching, choose_switching, port_rate, storage_ports
-from railwright.design.sites import site_prefix, site_servers
+from railwright.design.server_ports import (
+    ServerPorts,
+    Switching,
+    choose_switching,
+    choose_uplink,
+    port_rate,
+    storage_ports,
+)
+from railwright.design.sites import most_servers, site_prefix, site_servers
 from railwright.design.storage_boxes import appliance_boxes, storage_host
 from railwright.design.topology.pairs import build_pairs, size_tiers
 from railwright.design.wiring import Ids
@@ -23,6 +30,7 @@ from railwright.errors import InputError
 from railwright.units import format_gbps
 
 HOSTS, STORES = "storage-leaf", "storage-appliance-leaf"
+SUBNET_MANAGERS = 2
 
 
 def design_storage(context: Context) -> None:
@@ -80,6 +88,9 @@ def _switching(context: Context, ports: ServerPorts, appliances: bool) -> Switch
         section.appliance_gbps if appliances else None,
     )
     decisions.choose("leaf_switch", switching.leaf.key, switching.why)
+    switching = choose_uplink(
+        switching, section, "storage", decisions, most_servers(context), per_leaf(ports), section.oversubscription
+    )
     decisions.choose("oversubscription", section.oversubscription, "asked for: every byte of a checkpoint crosses it")
     decisions.facts.update(
         {
@@ -87,7 +98,6 @@ def _switching(context: Context, ports: ServerPorts, appliances: bool) -> Switch
             "transport": section.transport,
             "spine_switch": switching.spine.key,
             "port_gbps": switching.gbps,
-            "uplink_gbps": switching.uplink_gbps,
         }
     )
     return switching
@@ -114,7 +124,8 @@ def _build(context: Context, site: int, ports: ServerPorts, switching: Switching
     book = hosts.book if insisted else stores.book
     gateways = _gateways(context, name)
     door = Boxes("", "storage", "generic-storage-gateway", len(gateways), 2, port_rate(switching.leaf, gbps), "storage")
-    kinds = [kind for kind in (appliances, door) if kind is not None and kind.count]
+    managers = _subnet_managers(context, switching)
+    kinds = [kind for kind in (appliances, door, managers) if kind is not None and kind.count]
     seats = [seat([book], kind.count, kind.ports, switching.leaf, kind.gbps, "storage.leaf_switch") for kind in kinds]
     groups = tuple(
         group
@@ -166,6 +177,20 @@ def _build(context: Context, site: int, ports: ServerPorts, switching: Switching
         if given is not None
         else f"the smallest count >= 2 that divides the {tiers.ups[0]} uplinks of a leaf",
     )
+
+
+def _subnet_managers(context: Context, switching: Switching) -> Boxes | None:
+    """Return the subnet managers of an InfiniBand fabric, at half the servers' rate where a port splits in two for them."""
+    section, leaf = context.spec.storage, switching.leaf
+    if section.transport != "infiniband":
+        return None
+    count = SUBNET_MANAGERS if section.subnet_managers is None else section.subnet_managers
+    half = switching.gbps / 2
+    gbps = half if leaf.ports_at(half) == 2 * leaf.ports_at(switching.gbps) else switching.gbps
+    context.decisions["storage"].choose(
+        "subnet_managers", count, "one active, one standby" if section.subnet_managers is None else "asked for"
+    )
+    return Boxes("storage-subnet-manager", "appliance", "subnet-manager", count, 2, gbps, "storage", "mlx5_{}")
 
 
 def _gateways(context: Context, site: str) -> Ids:

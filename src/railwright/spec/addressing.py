@@ -22,7 +22,7 @@ def check_pool(value: str) -> str:
     try:
         right = str(IPv4Network(value, strict=False))
     except ValueError:
-        raise ValueError(f"{value!r} is not an IPv4 network; write for example 10.0.0.0/9") from None
+        raise ValueError(f"{value!r} is not an IPv4 network; write for example 10.0.0.0/10") from None
     raise ValueError(f"{value!r} has bits set behind its prefix; write {right}")
 
 
@@ -43,12 +43,12 @@ class Addressing(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    backend: Pool = Field("10.0.0.0/9", description="Ports of GPU servers on the backend.")
-    frontend: Pool = Field("10.128.0.0/10", description="Boxes on the frontend.")
-    storage: Pool = Field("10.192.0.0/11", description="Boxes on the storage network.")
-    in_band: Pool = Field("10.224.0.0/12", description="In-band management, where it has a network of its own.")
-    loopbacks: Pool = Field("10.240.0.0/13", description="Loopbacks of routed boxes.")
-    services: Pool = Field("10.248.0.0/16", description="Service addresses on the load balancers.")
+    backend: Pool = Field("10.0.0.0/10", description="Ports of GPU servers on the backend.")
+    frontend: Pool = Field("10.64.0.0/10", description="Boxes on the frontend.")
+    storage: Pool = Field("10.128.0.0/10", description="Boxes on the storage network.")
+    in_band: Pool = Field("10.192.0.0/11", description="In-band management, where it has a network of its own.")
+    loopbacks: Pool = Field("10.224.0.0/12", description="Loopbacks of routed boxes.")
+    services: Pool = Field("10.240.0.0/16", description="Service addresses on the load balancers.")
     links: Pool = Field("100.64.0.0/10", description="Links between switches, where they are numbered.")
     out_of_band: Pool = Field("172.16.0.0/12", description="Out-of-band management ports.")
     first_asn: Annotated[int, BeforeValidator(units.parse_count), AfterValidator(check_first_asn)] = Field(

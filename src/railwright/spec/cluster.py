@@ -176,6 +176,9 @@ class Storage(Model):
     oversubscription: Ratio = Field(1.0, description="Down over up capacity of a leaf.")
     counts: Counts = Field(Counts(), description="Counts that are obeyed as given.")
     appliances: CountOrZero | None = Field(None, description="Storage appliances; left out, sized from the demand.")
+    subnet_managers: CountOrZero | None = Field(
+        None, description="InfiniBand subnet manager hosts of a storage fabric of its own; left out, two."
+    )
     appliance_ports: Count = Field(4, description="Network ports of one appliance.")
     appliance_gbps: Gbps = Field(200.0, description="Rate of one appliance port.")
     appliance_read: BytesPerSecond = Field(80e9, description="What one appliance can read.")

@@ -3,7 +3,7 @@
 Leaves come in groups of one kind (for GPU servers, for service boxes, for appliances, borders). Every group is wired to the
 same spines: the first group fills the spines' ports from the first up, the others from the last down, so that each can grow
 without moving the other. Where one spine has not enough ports for all leaves, the first group is cut into pods of spines
-joined by cores and the other groups share a pod of their own, pod 1.
+joined by cores, and the other groups fill pods of their own, which come first.
 """
 
 from dataclasses import dataclass
@@ -46,12 +46,14 @@ class LeafGroup:
 class Tiers:
     """What stands above the leaves. ``spines`` is per pod; there is one pod (``pod_leaves`` 0) and no core with two tiers.
 
-    ``pods`` counts the pods of the first group that are built. ``ups`` has the uplinks of a leaf of each group.
+    ``pods`` are built in all, the first ``special_pods`` of them for the groups after the first. ``ups`` has the uplinks of a
+    leaf of each group.
     """
 
     spines: int
     ups: tuple[int, ...]
     pods: int = 1
+    special_pods: int = 0
     pod_leaves: int = 0
     spine_down: int = 0
     spine_up: int = 0
@@ -122,25 +124,20 @@ def build_pairs(
     Leaves are called ``prefix + word``, the others ``prefix + network``.
     """
     wiring = context.wiring
-    three = tiers.cores > 0
-    leaves = []
-    for order, group in enumerate(groups):
-        pod = (
-            np.arange(group.leaves) // tiers.pod_leaves + 2 if order == 0 and three else np.ones(group.leaves, np.int64)
+    places = [_places(groups, tiers, order) for order in range(len(groups))]
+    leaves = tuple(
+        wiring.add_devices(
+            numbered(f"{prefix}{group.word}{{}}", group.leaves),
+            role=group.role,
+            network=network,
+            site=site,
+            model=group.platform.key,
+            pod=pod + 1 if tiers.cores else None,
+            power_w=switch_power(group.platform),
         )
-        leaves.append(
-            wiring.add_devices(
-                numbered(f"{prefix}{group.word}{{}}", group.leaves),
-                role=group.role,
-                network=network,
-                site=site,
-                model=group.platform.key,
-                pod=pod if three else None,
-                power_w=switch_power(group.platform),
-            )
-        )
-    pods = 1 + tiers.pods if three else 1
-    spines = _add_spines(context, spine, tiers.spines, pods, network, site, f"{prefix}{network}-")
+        for group, (pod, _) in zip(groups, places, strict=True)
+    )
+    spines = _add_spines(context, spine, tiers.spines, tiers.pods, network, site, f"{prefix}{network}-")
     cores = wiring.add_devices(
         numbered(f"{prefix}{network}-core{{}}", tiers.cores),
         role="core",
@@ -149,10 +146,12 @@ def build_pairs(
         model=spine.key,
         power_w=switch_power(spine),
     )
-    fabric = PairFabric(tiers, tuple(leaves), spines, cores, _free_down(groups, tiers, spine.ports_at(uplink_gbps)))
-    if tiers.spines:
-        _wire_spines(context, groups, spine, fabric, network, uplink_gbps)
-    if three:
+    end = _end_of_down(groups, tiers, spine.ports_at(uplink_gbps))
+    fabric = PairFabric(tiers, leaves, spines, cores, _free_down(groups, tiers, end))
+    for order, (group, up) in enumerate(zip(groups, tiers.ups, strict=True)):
+        if group.leaves and up:
+            _wire_leaves(context, group, order, places[order], spine, fabric, end, network, uplink_gbps)
+    if tiers.cores:
         _wire_cores(context, spine, fabric, network, uplink_gbps)
     return fabric
 
@@ -176,28 +175,69 @@ def _three_tiers(groups: tuple[LeafGroup, ...], spine: Switch, uplink_gbps: floa
     cage, _ = cage_group(spine, uplink_gbps, "fabric")
     per_cage = cage.ports_at(uplink_gbps)
     down = split_cages(cage.count, per_cage, uplink_gbps, per_cage, uplink_gbps, 1.0).down
-    count = first.up
-    pod_leaves = down // 2 * 2
-    ups = tuple(_rounded(group, count) for group in groups)
-    special = sum(g.reserved * up // count for g, up in zip(groups[1:], ups[1:], strict=True))
-    pods = ceil_div(first.reserved, pod_leaves)
     spine_up = uplinks_needed(down, uplink_gbps, uplink_gbps, 1.0)
-    per_group = upper_switches(pods + 1, spine_up, radix)
-    if not all(ups) or special > down or per_group is None:
-        raise InputError(
-            f"{sum(group.reserved for group in groups)} leaves are more than three tiers of {spine.key} with {radix} ports of "
-            f"{uplink_gbps:g}G reach; take a larger {network}.spine_switch, a lower uplink_gbps or more oversubscription",
-            key=f"{network}.spine_switch",
-        )
-    return Tiers(
-        spines=count,
-        ups=ups,
-        pods=ceil_div(first.leaves, pod_leaves),
-        pod_leaves=pod_leaves,
-        spine_down=down,
-        spine_up=spine_up,
-        cores_per_group=per_group,
+    for count in reversed(_divisors(first.up)):
+        ups = tuple(_rounded(group, count) for group in groups)
+        pod_leaves = down // (first.up // count) // 2 * 2
+        if not all(ups) or not pod_leaves:
+            continue
+        special, _ = _pack(_ports_of_others(groups, ups, count), down)
+        special_pods = int(special.max(initial=-1)) + 1
+        per_group = upper_switches(special_pods + ceil_div(first.reserved, pod_leaves), spine_up, radix)
+        if per_group is not None:
+            return Tiers(
+                spines=count,
+                ups=ups,
+                pods=special_pods + ceil_div(first.leaves, pod_leaves),
+                special_pods=special_pods,
+                pod_leaves=pod_leaves,
+                spine_down=down,
+                spine_up=spine_up,
+                cores_per_group=per_group,
+            )
+    raise InputError(
+        f"{sum(group.reserved for group in groups)} leaves are more than three tiers of {spine.key} with {radix} ports of "
+        f"{uplink_gbps:g}G reach; take a larger {network}.spine_switch, a lower uplink_gbps or more oversubscription",
+        key=f"{network}.spine_switch",
     )
+
+
+def _ports_of_others(groups: tuple[LeafGroup, ...], ups: tuple[int, ...], spines: int) -> list[int]:
+    """Return for every leaf of the groups after the first how many ports it takes on a spine."""
+    pairs = zip(groups[1:], ups[1:], strict=True)
+    return [ceil_div(up, max(1, spines)) for group, up in pairs for _ in range(group.reserved)]
+
+
+def _pack(ports: list[int], room: int) -> tuple[Index, Index]:
+    """Return pod and first spine port of leaves that take ``ports`` ports of each spine, ``room`` of which a spine has.
+
+    A loop over the leaves beside those of the servers: tens, not thousands.
+    """
+    pods, starts = [], []
+    pod, start = 0, 0
+    for wanted in ports:
+        if start + wanted > room:
+            pod, start = pod + 1, 0
+        pods.append(pod)
+        starts.append(start)
+        start += wanted
+    return np.array(pods, dtype=np.int64), np.array(starts, dtype=np.int64)
+
+
+def _places(groups: tuple[LeafGroup, ...], tiers: Tiers, order: int) -> tuple[Index, Index]:
+    """Return for the leaves of a group their pod (from 0) and the first port that they take on each of its spines.
+
+    The first group counts from a spine's first port up, the others from its last one down.
+    """
+    group, up = groups[order], tiers.ups[order]
+    number = np.arange(group.leaves)
+    if order == 0:
+        pod, position = np.divmod(number, tiers.pod_leaves) if tiers.pod_leaves else (np.zeros_like(number), number)
+        return pod + tiers.special_pods, position * ceil_div(up, max(1, tiers.spines))
+    others = _ports_of_others(groups, tiers.ups, tiers.spines)
+    pod, start = _pack(others, tiers.spine_down if tiers.pod_leaves else sum(others))
+    skip = sum(other.reserved for other in groups[1:order])
+    return pod[skip : skip + group.leaves], start[skip : skip + group.leaves]
 
 
 def _add_spines(
@@ -223,52 +263,65 @@ def _add_spines(
     ).reshape(pods, per_pod)
 
 
-def _wire_spines(
+def _wire_leaves(
     context: Context,
-    groups: tuple[LeafGroup, ...],
+    group: LeafGroup,
+    order: int,
+    places: tuple[Index, Index],
     platform: Switch,
     fabric: PairFabric,
+    end: int,
     network: NetworkName,
     uplink_gbps: float,
 ) -> None:
-    tiers, radix = fabric.tiers, platform.ports_at(uplink_gbps)
-    room = tiers.spine_down or radix
-    taken = 0
-    crowded = sum(g.reserved * ceil_div(up, tiers.spines) for g, up in zip(groups, tiers.ups, strict=True)) > room
-    for order, (group, up, leaves) in enumerate(zip(groups, tiers.ups, fabric.leaves, strict=True)):
-        if not len(leaves) or not up:
-            continue
-        number = np.arange(group.leaves)
-        in_pods = order == 0 and tiers.pod_leaves > 0
-        pod = number // tiers.pod_leaves + 1 if in_pods else np.zeros_like(number)
-        row, uplink, above, slot = spread(number % tiers.pod_leaves if in_pods else number, up, tiers.spines)
-        used = ceil_div(group.reserved * up, tiers.spines)
-        if order > 0 or crowded:
-            slot = taken + slot if crowded and not tiers.pod_leaves else room - 1 - taken - slot
-            taken += used
-        context.wiring.connect(
-            Ends(
-                device=leaves[row],
-                slot=uplink,
-                direction="up",
-                platform=group.platform,
-                first_cage=group.first_up_cage,
-            ),
-            Ends(device=fabric.spines[pod[row], above], slot=slot, direction="down", platform=platform),
-            network=network,
-            tier="leaf_spine",
-            speed_gbps=uplink_gbps,
-        )
+    """Connect the leaves of a group: equal bundles of neighbouring ports to every spine, or dealt where they do not divide."""
+    tiers, (pod, start) = fabric.tiers, places
+    up, spines = tiers.ups[order], tiers.spines
+    leaf, uplink = (axis.ravel() for axis in np.indices((group.leaves, up)))
+    if up % spines == 0:
+        above, nth = np.divmod(uplink, up // spines)
+    else:
+        nth, above = uplink // spines, (leaf * up + uplink) % spines
+    slot = start[leaf] + nth
+    if order > 0:
+        slot = end - 1 - slot
+    context.wiring.connect(
+        Ends(
+            device=fabric.leaves[order][leaf],
+            slot=uplink,
+            direction="up",
+            platform=group.platform,
+            first_cage=group.first_up_cage,
+        ),
+        Ends(device=fabric.spines[pod[leaf], above], slot=slot, direction="down", platform=platform),
+        network=network,
+        tier="leaf_spine",
+        speed_gbps=uplink_gbps,
+    )
 
 
-def _free_down(groups: tuple[LeafGroup, ...], tiers: Tiers, radix: int) -> tuple[int, int]:
+def _end_of_down(groups: tuple[LeafGroup, ...], tiers: Tiers, radix: int) -> int:
+    """Return the ports of a spine toward leaves.
+
+    Spines whose number the user insists on may be too few: then the ports go on past the last one, for `check` to report.
+    """
+    if tiers.spine_down:
+        return tiers.spine_down
+    return max(radix, _below(groups, tiers) + sum(_ports_of_others(groups, tiers.ups, tiers.spines)))
+
+
+def _below(groups: tuple[LeafGroup, ...], tiers: Tiers) -> int:
+    """Return the ports of a spine that the first group takes, now or when the cluster has grown (two tiers)."""
+    return groups[0].reserved * ceil_div(tiers.ups[0], max(1, tiers.spines))
+
+
+def _free_down(groups: tuple[LeafGroup, ...], tiers: Tiers, end: int) -> tuple[int, int]:
     """Return the first and the end of the down ports of a spine of the first pod that no leaf has."""
-    room = tiers.spine_down or radix
-    used = [ceil_div(g.reserved * up, max(1, tiers.spines)) for g, up in zip(groups, tiers.ups, strict=True)]
-    from_below = 0 if tiers.pod_leaves else used[0] if used else 0
-    if sum(used) > room and not tiers.pod_leaves:
-        return sum(used), sum(used)
-    return from_below, room - sum(used[1:])
+    others = _ports_of_others(groups, tiers.ups, tiers.spines)
+    if not tiers.pod_leaves:
+        return _below(groups, tiers), end - sum(others)
+    pod, start = _pack(others, tiers.spine_down)
+    return 0, end - int((start + np.array(others, dtype=np.int64))[pod == 0].max(initial=0))
 
 
 def _wire_cores(
