@@ -4,20 +4,60 @@ Servers reach them through their backend NICs. The linter reports such a plan; h
 on different leaves, from the last free cages up, so that the ports next to the servers stay free for more of them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from railwright.catalog.model import Switch
 from railwright.design.attach import Boxes, add_boxes
-from railwright.design.context import Context, numbered
+from railwright.design.backend import design_backend
+from railwright.design.context import Context, numbered, start_context
 from railwright.design.entrance import EXTERNAL_ROUTERS, plan_entrances
-from railwright.design.server_ports import per_cage, port_rate
+from railwright.design.server_ports import converged_host, per_cage, port_rate
 from railwright.design.storage_boxes import appliance_boxes
 from railwright.design.wiring import Ends, Ids, cage_group
 from railwright.errors import InputError
+from railwright.spec.cluster import Counts
 
 Index = NDArray[np.int64]
+MOST_TRIALS = 16
+
+
+def leave_room(context: Context) -> Context:
+    """Return ``context`` with fewer servers per unit where the backend's leaves must also carry another network.
+
+    Only where the user left the size of a unit open: the backend is designed with ever smaller units until all boxes find
+    ports. Without such a size the first design that lacks ports says so.
+    """
+    spec, backend = context.spec, context.spec.backend
+    if "backend" not in spec.converge or backend.servers_per_unit is not None or backend.counts != Counts():
+        return context
+    shapes = (backend.topology, "rail-optimized") if backend.topology == "auto" else (backend.topology,)
+    for topology in shapes:
+        size: int | None = None
+        for _ in range(MOST_TRIALS):
+            section = backend.model_copy(update={"servers_per_unit": size, "topology": topology})
+            trial = start_context(spec.model_copy(update={"backend": section}), context.catalog)
+            try:
+                design_backend(trial)
+                size = int(str(trial.decisions["backend"].facts["servers_per_unit"]))
+                _stand_all(trial)
+            except InputError:
+                if size is None or size == 1:
+                    break
+                size -= max(1, size // MOST_TRIALS)
+                continue
+            return replace(context, spec=trial.spec)
+    return context
+
+
+def _stand_all(context: Context) -> None:
+    """Stand every box that shares the backend on it."""
+    if converged_host(context, "frontend") == "backend" and context.spec.frontend.enabled:
+        frontend_on_backend(context)
+    storage_on_backend(context)
 
 
 def frontend_on_backend(context: Context) -> None:

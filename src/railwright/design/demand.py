@@ -5,7 +5,7 @@ peak load. Every pool of boxes is sized N+1: what the load needs, and one to los
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from railwright.spec.cluster import Demand, Site
@@ -123,6 +123,10 @@ class StorageLoad:
     write_bytes_s: float
     read_why: str
     write_why: str
+
+    def part(self, share: float) -> "StorageLoad":
+        """Return the load of a site with ``share`` of the servers."""
+        return replace(self, read_bytes_s=self.read_bytes_s * share, write_bytes_s=self.write_bytes_s * share)
 
 
 def storage_load(demand: Demand, servers: int) -> StorageLoad:

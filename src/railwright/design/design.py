@@ -9,6 +9,7 @@ from railwright.catalog.load import Catalog
 from railwright.design.addressing import assign_addresses
 from railwright.design.backend import design_backend
 from railwright.design.context import NETWORKS, Context, start_context
+from railwright.design.converged import leave_room
 from railwright.design.frontend import design_frontend
 from railwright.design.management import design_management
 from railwright.design.placement import Layout, place, stand_in_racks
@@ -25,7 +26,7 @@ def design_plan(spec: ClusterSpec, catalog: Catalog, progress: Progress | None =
     Raises InputError when the spec asks for what cannot be built.
     """
     say = progress or _silent
-    context = start_context(spec, catalog)
+    context = leave_room(start_context(spec, catalog))
     layout = build_networks(context, say)
     built = context.wiring.finish()
     built["devices"] = stand_in_racks(context, layout, built["devices"])

@@ -213,12 +213,14 @@ def _gateways(context: Context, shares: list[float]) -> list[int]:
             total, why = 0, "the appliances themselves stand on this fabric"
         else:
             gbps = (demand.ingest or 0.0) * 8e-9 * demand.headroom
-            total = sizing.n_plus_one(gbps, section.storage_frontend_gbps)
-            why = f"ceil({gbps:.4g} Gb/s of ingest / {section.storage_frontend_gbps:g}) + 1, at least two"
-            holding = none.copy()
-            holding[int(context.server_site[0])] = total
-            context.decisions["frontend"].choose("storage_frontends", total, f"{why}; beside the storage network")
-            return holding
+            servers = [int((context.server_site == site).sum()) / context.servers for site in range(len(shares))]
+            here = [sizing.n_plus_one(gbps * part, section.storage_frontend_gbps) if part else 0 for part in servers]
+            why = (
+                f"ceil({gbps:.4g} Gb/s of ingest / {section.storage_frontend_gbps:g}) + 1, at least two, at each site with a "
+                "storage network"
+            )
+            context.decisions["frontend"].choose("storage_frontends", sum(here), why)
+            return here
     context.decisions["frontend"].choose("storage_frontends", total, why)
     return sizing.split_by_share(total, shares) if total else none
 

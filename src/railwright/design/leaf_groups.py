@@ -91,7 +91,7 @@ def host_group(
     homes = Homes(width, units * width, box // per_unit, box % per_unit * ports, ports)
     first_up = _first_uplink_cage(leaf, gbps, uplink, up_room)
     group = LeafGroup(word, "leaf", leaf, units * width, ceil_div(reserved, per_unit) * width, up, up_room, first_up)
-    return Sized(group, CageBook(0, 0), homes)
+    return Sized(replace(group, exact=bool(counts.leaf_up_ports)), CageBook(0, 0), homes)
 
 
 def box_group(switching: Switching, counts: Counts, *, word: str, gbps: float, ratio: float) -> Sized:
@@ -157,9 +157,12 @@ def _insisted(
     homes = Homes(width, leaves, box // per_unit, box % per_unit * span, ports, ring)
     taken = per_unit * span
     room = max(1, uplinks_left(leaf, taken, gbps, uplink))
+    exact = bool(counts.leaf_up_ports)
     up = counts.leaf_up_ports or _up(taken * gbps, uplink, ratio, room)
+    if counts.spines and not exact:
+        up = max(1, min(ceil_div(up, counts.spines), room // counts.spines)) * counts.spines
     first_up = _first_uplink_cage(leaf, gbps, uplink, up)
-    group = LeafGroup(word, "leaf", leaf, leaves, leaves, up, max(up, room), first_up)
+    group = LeafGroup(word, "leaf", leaf, leaves, leaves, up, max(up, room), first_up, exact)
     return Sized(group, CageBook(ceil_div(taken, per_cage(leaf, gbps)), NO_END, units, width, even=True), homes)
 
 

@@ -30,22 +30,26 @@ def appliance_boxes(context: Context, host: NetworkName) -> dict[int, Boxes]:
     if storage_host(context) != host:
         return {}
     section, decisions = context.spec.storage, context.decisions["storage"]
-    count, why = section.appliances, "asked for"
-    if count is None:
+    here = [int((context.server_site == site).sum()) for site in range(len(context.spec.sites))]
+    if section.appliances is not None:
+        counts, why = sizing.split_by_share(section.appliances, here), "asked for"
+    else:
         load = sizing.storage_load(context.spec.demand, context.servers)
         wire = section.appliance_ports * section.appliance_gbps * 1e9 / 8
-        count = sizing.appliances_needed(load, section.appliance_read, section.appliance_write, wire)
+        rates = section.appliance_read, section.appliance_write, wire
+        counts = [
+            sizing.appliances_needed(load.part(servers / context.servers), *rates) if servers else 0 for servers in here
+        ]
         why = (
             f"read {load.read_bytes_s / 1e9:.4g} GB/s ({load.read_why}), write {load.write_bytes_s / 1e9:.4g} GB/s "
             f"({load.write_why}); one gives {min(section.appliance_read, wire) / 1e9:g} and "
-            f"{min(section.appliance_write, wire) / 1e9:g} GB/s; one more to lose"
+            f"{min(section.appliance_write, wire) / 1e9:g} GB/s; one more to lose at each site"
         )
-    decisions.choose("appliances", count, why)
-    here = [int((context.server_site == site).sum()) for site in range(len(context.spec.sites))]
+    decisions.choose("appliances", sum(counts), why)
     name = "ib{}" if section.transport == "infiniband" else "eth{}"
     role = context.catalog.box(MODEL).role
     return {
         site: Boxes("storage", role, MODEL, boxes, section.appliance_ports, section.appliance_gbps, "storage", name)
-        for site, boxes in enumerate(sizing.split_by_share(count, here))
+        for site, boxes in enumerate(counts)
         if boxes
     }

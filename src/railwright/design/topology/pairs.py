@@ -29,7 +29,7 @@ class LeafGroup:
     """Leaves of one kind.
 
     ``leaves`` are built, ``reserved`` (>= ``leaves``) is the number to grow to. ``up`` uplinks are needed by each, ``up_room``
-    fit from cage ``first_up_cage`` (from 1) on.
+    fit from cage ``first_up_cage`` (from 1) on. ``exact`` uplinks are the user's own and stay as they are.
     """
 
     word: str
@@ -40,6 +40,7 @@ class LeafGroup:
     up: int
     up_room: int
     first_up_cage: int
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def _divisors(uplinks: int) -> list[int]:
 
 def _rounded(group: LeafGroup, spines: int) -> int:
     """Return the uplinks of a leaf as a multiple of ``spines``: rounded up where there is room, else down (0: no room)."""
+    if group.exact:
+        return group.up
     return min(ceil_div(group.up, spines), group.up_room // spines) * spines
 
 
