@@ -1,5 +1,6 @@
 """Growth keeps what stands."""
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,9 @@ from railwright.design.extend import extend_plan
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
+from railwright.spec.load import load_spec
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 IDS = {"devices": "device_id", "ports": "port_id", "links": "link_id", "racks": "rack_id"}
 
 
@@ -56,6 +59,14 @@ def test_1024_to_2048_moves_nothing_when_growth_was_planned(backend: dict[str, A
     assert changes["removed"] == {"devices": [], "links": 0}
     assert all(_unchanged(plan, grown, table) for table in (*IDS, "addresses"))
     assert changes["added"]["devices"]["server"] == 128
+
+
+def test_the_example_with_all_networks_grows_to_2048_without_a_change_to_what_stands() -> None:
+    plan = design_plan(load_spec(EXAMPLES / "rail-optimized-1024.yaml"), load_catalog())
+    grown, changes = extend_plan(plan, 2048)
+    assert {str(name) for name in grown.links["network"].unique()} == {"backend", "frontend", "storage", "management"}
+    assert changes["moved"] == changes["readdressed"] == []
+    assert all(_unchanged(plan, grown, table) for table in (*IDS, "addresses"))
 
 
 def test_growth_that_was_not_planned_moves_only_the_cables_that_new_spines_need() -> None:
