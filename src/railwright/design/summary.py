@@ -15,11 +15,13 @@ SWITCH_ROLES = ("leaf", "spine", "core", "border", "tor", "oob")
 def summarise(plan: Plan) -> dict[str, Any]:
     """Return the figures of ``plan``: ``cluster, networks, totals, reasons`` with stable keys.
 
-    ``networks.<name>``: ``topology, endpoints`` (backend: NICs; otherwise boxes), ``oversubscription`` (of the worst switch but borders
-    of any tier, down over up capacity as built; 1.0 without uplinks), ``oversubscription_by_tier, switches, links, cables,
-    tiers, planes``. ``totals``: sums over the boxes (and cables and modules once there are any). ``price_usd`` is None while
-    a price is missing: ``known_price_usd`` sums the others and ``unpriced`` counts the pieces without one. ``power_w`` sums
-    the boxes whose draw is known, ``power_unknown`` counts the others.
+    ``networks.<name>``: ``topology, endpoints`` (backend: NICs; otherwise boxes), ``oversubscription`` (of the worst switch
+    of any tier but the border, down over up capacity as built; 1.0 without uplinks), ``oversubscription_by_tier, switches,
+    links, cables, tiers, planes``.
+
+    ``totals``: sums over the boxes (and cables and modules once there are any). ``price_usd`` is None while a price is
+    missing: ``known_price_usd`` sums the others and ``unpriced`` counts the pieces without one. ``power_w`` sums the boxes
+    whose draw is known, ``power_unknown`` counts the others.
     """
     ends = _ends(plan)
     servers = len(plan.devices.filter(pl.col("role") == "server"))
