@@ -1,0 +1,212 @@
+"""The analytic engine: closed forms of the alpha-beta model, aware of NVLink, rails and oversubscription.
+
+A collective is a few phases; a phase moves some bytes through every GPU's scale-up port or NIC in some number of dependent
+steps, and takes ``steps * alpha + bytes / rate``. Sources of the byte counts: Thakur, Rabenseifner and Gropp, Optimization of
+collective communication operations in MPICH (IJHPCA 2005) for ring, halving-doubling, tree and pairwise; the hierarchical
+forms are these, inside the domain and per rail between domains. Alpha is the idle wire time of `latency`.
+
+Wrong when flows collide on hashed paths (it knows no single link), jobs share the fabric, something is down, or the
+library's own start-up dominates (``busbw`` forecasts what NCCL shows).
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from railwright import tables
+from railwright.design.context import resolve_server
+from railwright.design.plan import Plan
+from railwright.errors import InputError, nearest
+from railwright.simulate.goodput import goodput_share
+from railwright.simulate.latency import step_us
+from railwright.simulate.results import EngineResult
+from railwright.workload.collectives.build import PHASE_CHUNKS
+from railwright.workload.placement import Placement
+
+Wire = Literal["nvlink", "network"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What the closed forms need of a plan, in bytes per us and us.
+
+    ``nic`` and ``nvlink`` are per GPU and direction, payload only; ``cross`` is the share of ``nic`` that is left between
+    leaves when all GPUs send there at once (1 on a non-blocking fabric).
+    """
+
+    nic: float
+    nvlink: float
+    cross: float
+    nic_alpha: float
+    cross_alpha: float
+    nvlink_alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """``bytes`` through each GPU's port on ``wire``: ``moving_us`` at the wire's rate, ``start_up_us`` of latency beside."""
+
+    wire: Wire
+    bytes: float
+    start_up_us: float
+    moving_us: float
+
+    @property
+    def time_us(self) -> float:
+        """Start-up and movement together."""
+        return self.start_up_us + self.moving_us
+
+
+def rates_of(plan: Plan) -> Rates:
+    """Return the rates of ``plan``'s backend."""
+    server = resolve_server(plan.spec, plan.catalog)
+    gpu = plan.catalog.gpu(server.gpu)
+    nic_gbps = server.backend.gbps * server.backend.ports * server.backend.count / server.gpus
+    share = goodput_share(plan.spec.backend.transport)
+    return Rates(
+        nic=nic_gbps * 1e3 / 8 * share,
+        nvlink=gpu.scale_up_gbytes_s / 2 * 1e3,
+        cross=_cross_share(plan),
+        nic_alpha=step_us(plan, "same leaf"),
+        cross_alpha=step_us(plan, "over a spine") or step_us(plan, "same leaf"),
+        nvlink_alpha=step_us(plan, "NVLink or xGMI"),
+    )
+
+
+def phases_of(
+    collective: str, size_bytes: float, placement: Placement, algorithm: str, rates: Rates, leaves: int
+) -> list[Phase]:
+    """Return the phases of one collective of ``size_bytes`` (as nccl-tests counts it), one after another.
+
+    ``leaves`` is how many leaves a rail's ranks span. Raises InputError for an algorithm without a closed form.
+    """
+    n, domains = placement.ranks, placement.domains
+    width = n // domains
+    nic_alpha = rates.nic_alpha if leaves == 1 else rates.cross_alpha
+
+    def network(bytes_: float, steps: float, *, crossing: bool = False) -> Phase:
+        rate = rates.nic * (rates.cross if crossing else 1.0)
+        return Phase("network", bytes_, steps * nic_alpha, bytes_ / rate)
+
+    def nvlink(bytes_: float, steps: float) -> Phase:
+        return Phase("nvlink", bytes_, steps * rates.nvlink_alpha, bytes_ / rates.nvlink)
+
+    def ring(steps: int, chunk: float) -> list[Phase]:
+        return [_ring(steps, chunk, n, domains, rates, nic_alpha)]
+
+    if n == 1:
+        return []
+    turns = 2 if collective == "all-reduce" else 1
+    if collective == "all-to-all":
+        outside = size_bytes * (n - width) / n
+        inside = size_bytes * (width - 1) / n + (outside * (width - 1) / width if domains > 1 else 0.0)
+        crossing = leaves > 1
+        outer = [network(outside, domains - 1, crossing=crossing)] if domains > 1 else []
+        return [max((*outer, nvlink(inside, width - 1)), key=lambda phase: phase.time_us)] if width > 1 else outer
+    if collective == "send-recv":
+        return [network(size_bytes, 1)] if domains > 1 else [nvlink(size_bytes, 1)]
+    if collective in ("broadcast", "reduce"):
+        # `width` chains, each with 1/width of the data over every NIC; NVLink hands on the others.
+        outer = [network(size_bytes / width, domains - 1)] if domains > 1 else []
+        inner = [nvlink(size_bytes * max(1, width - 1) / width, n - domains)] if width > 1 else []
+        slowest = max((*outer, *inner), key=lambda phase: phase.moving_us)
+        start_up = sum(phase.start_up_us for phase in (*outer, *inner))
+        return [Phase(slowest.wire, slowest.bytes, start_up, slowest.moving_us)]
+    if algorithm in ("ring", "ring-flat"):
+        return ring(turns * (n - 1), size_bytes / (n * width))
+    inner_steps = 1
+    scatter = [nvlink(size_bytes * (width - 1) / width, inner_steps)] if width > 1 else []
+    shard = size_bytes / width
+    if algorithm in ("hierarchical", "nvls"):
+        between = [network(turns * (domains - 1) / domains * shard, turns * (domains - 1))] if domains > 1 else []
+    elif algorithm == "halving-doubling":
+        between = [
+            network(turns * (domains - 1) / domains * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)
+        ]
+    elif algorithm in ("tree", "nvls-tree"):
+        between = (
+            [network(turns * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)] if domains > 1 else []
+        )
+    elif algorithm == "collnet":
+        between = [network(shard, 2)] if domains > 1 else []
+    else:
+        raise InputError(
+            f"the analytic engine has no closed form for algorithm {algorithm!r}"
+            f"{nearest(algorithm, ALGORITHMS)}; it knows {', '.join(ALGORITHMS)}",
+            key="algorithm",
+        )
+    if algorithm in ("nvls", "nvls-tree") and width > 1:
+        scatter = [nvlink(size_bytes * (width + 1) / (2 * width), inner_steps)]
+    if collective == "all-reduce":
+        return [*scatter, *between, *scatter]
+    return [*scatter, *between]
+
+
+ALGORITHMS = ("ring", "ring-flat", "hierarchical", "nvls", "nvls-tree", "tree", "halving-doubling", "collnet")
+
+
+def time_of(phases: list[Phase], chunks: int = 1) -> float:
+    """Return the time in us of phases that follow each other, with the data cut into ``chunks`` that overlap as in a pipeline.
+
+    The first chunk takes all phases, each further one only the time of the busiest wire; start-up is paid once.
+    """
+    moving = sum(phase.moving_us for phase in phases)
+    busiest = max(sum(phase.moving_us for phase in phases if phase.wire == wire) for wire in ("nvlink", "network"))
+    return sum(phase.start_up_us for phase in phases) + moving / chunks + (chunks - 1) / chunks * busiest
+
+
+def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_alpha: float) -> Phase:
+    """Return one of ``width`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
+
+    The time per round of a closed cycle is that of its slowest edge times the chunks on it, or that of one chunk's whole
+    trip, whichever is longer (Baccelli et al., Synchronization and Linearity, 1992, cycle time of an event graph).
+    """
+    width = ranks // domains
+    outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
+    on_nic = chunk / rates.nic if outer else 0.0
+    on_nvlink = chunk * max(1, width - 1) / rates.nvlink if inner else 0.0
+    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + on_nvlink)
+    moving = ranks * max(on_nic, on_nvlink)
+    wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
+    carried = steps * chunk * (1 if wire == "network" else max(1, width - 1))
+    return Phase(wire, carried, steps / ranks * max(0.0, trip - moving), steps / ranks * moving)
+
+
+def simulate_analytic(
+    plan: Plan, collective: str, size_bytes: float, placement: Placement, algorithm: str
+) -> tuple[EngineResult, list[Phase]]:
+    """Return the result and its phases; the tables are empty but for utilisation per link, spread evenly."""
+    began, began_cpu = time.perf_counter(), time.process_time()
+    rates = rates_of(plan)
+    phases = phases_of(collective, size_bytes, placement, algorithm, rates, _leaves_of(plan, placement))
+    pipelined = algorithm not in ("ring", "ring-flat") and len(phases) > 1
+    took = time_of(phases, PHASE_CHUNKS if pipelined else 1)
+    slowest = max(phases, key=lambda phase: phase.time_us, default=None)
+    why = (
+        () if slowest is None else (f"{slowest.wire} carries {slowest.bytes:,.0f} bytes per GPU in its slowest phase",)
+    )
+    counters = {"events": None, "cpu_s": time.process_time() - began_cpu, "wall_s": time.perf_counter() - began}
+    return EngineResult(took, tables.empty("flows"), tables.empty("links_used"), counters, why), phases
+
+
+def _leaves_of(plan: Plan, placement: Placement) -> int:
+    """Return over how many leaves the ranks of one rail spread."""
+    server = resolve_server(plan.spec, plan.catalog)
+    servers = plan.devices.filter(pl.col("role") == "server").sort("device_id")["device_id"]
+    used = servers.gather(np.unique(placement.gpu // server.gpus))
+    hosts = plan.named_links().filter(
+        (pl.col("network") == "backend") & (pl.col("tier") == "host") & pl.col("a_device_id").is_in(used.implode())
+    )
+    first = hosts.filter(pl.col("a_nic") == pl.col("a_nic").min())
+    planes = max(1, first["plane"].n_unique())
+    return max(1, first["b_device_id"].n_unique() // planes)
+
+
+def _cross_share(plan: Plan) -> float:
+    ratios = plan.facts.get("backend", {}).get("oversubscription")
+    worst = max(ratios.values(), default=1.0) if isinstance(ratios, dict) else float(ratios or 1.0)
+    return 1.0 / max(1.0, worst)

@@ -1,0 +1,138 @@
+"""One collective on a plan with one engine: the function behind ``railwright simulate``.
+
+The three engines get the same network, placement and traffic; the analytic one needs only the closed form. What differs
+between them is what they can see: single links (flow), queues and packets (packet).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import polars as pl
+
+from railwright.design.plan import Plan
+from railwright.errors import InputError, nearest
+from railwright.simulate.analytic import simulate_analytic
+from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.goodput import goodput_share
+from railwright.simulate.network import Network
+from railwright.simulate.packet import simulate_packets
+from railwright.simulate.packet_options import PacketOptions, infiniband, rocev2
+from railwright.simulate.plan_network import network_from_plan, placement_of
+from railwright.simulate.results import EngineResult, SimulationResult
+from railwright.workload.collectives import ALGORITHMS, bus_factor, collective_name, collective_traffic
+from railwright.workload.placement import Placement
+
+Engine = Literal["analytic", "flow", "packet"]
+ENGINES: tuple[Engine, ...] = ("analytic", "flow", "packet")
+BOTTLENECKS = 5
+"""How many of the most used links a result names."""
+
+PATHS = ("ecmp", "spray", "adaptive", "flowlet", "rail")
+BALANCING_PATHS = {"ecmp": "ecmp", "ecmp-qp": "ecmp", "flowlet": "flowlet", "adaptive": "adaptive", "spray": "spray"}
+
+
+def simulate_collective(
+    plan: Plan,
+    collective: str,
+    size_bytes: float,
+    ranks: int | list[int] | None = None,
+    engine: str = "analytic",
+    *,
+    algorithm: str | None = None,
+    paths: str | None = None,
+    fail: Sequence[str] = (),
+    seed: int | None = None,
+) -> SimulationResult:
+    """Run ``collective`` with nccl-tests' ``size_bytes`` over the backend of ``plan``.
+
+    ``ranks`` is a count from GPU 0 or a list of global GPU ids (default: all). ``paths`` is one of ``PATHS`` (default: the
+    plan's load balancing). ``fail`` lists failures (see `failures`). ``seed`` (default: the spec's) sets hashes and random
+    marks. Raises InputError that names what is wrong.
+    """
+    if engine not in ENGINES:
+        raise InputError(f"engine {engine!r} is unknown{nearest(engine, ENGINES)}; choose one of {', '.join(ENGINES)}", key="engine")
+    if paths is not None and paths not in PATHS:
+        raise InputError(f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}", key="paths")
+    name = collective_name(collective)
+    placement = placement_of(plan, ranks)
+    chosen = algorithm or default_algorithm(name, placement)
+    way = paths or BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
+    used_seed = plan.spec.seed if seed is None else seed
+    if engine == "analytic":
+        if fail:
+            raise InputError("the analytic engine knows no single link; simulate failures with engine flow or packet", key="fail")
+        result, _ = simulate_analytic(plan, name, size_bytes, placement, chosen)
+        bottleneck: tuple[dict[str, Any], ...] = ()
+    else:
+        network = network_from_plan(plan)
+        traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen)
+        result = run_engine(plan, network, traffic, engine, paths=way, seed=used_seed, fail=fail)
+        bottleneck = bottlenecks(plan, network, result.links_used)
+    algbw = size_bytes / result.finish_us / 1e3 if result.finish_us else 0.0
+    return SimulationResult(
+        setting={
+            "collective": name,
+            "algorithm": chosen,
+            "size_bytes": size_bytes,
+            "ranks": placement.ranks,
+            "engine": engine,
+            "paths": None if engine == "analytic" else way,
+            "fail": list(fail),
+            "seed": used_seed,
+        },
+        time_us=result.finish_us,
+        algbw_gbytes_s=algbw,
+        busbw_gbytes_s=algbw * bus_factor(name, placement.ranks),
+        engine=result,
+        bottleneck=bottleneck,
+    )
+
+
+def default_algorithm(collective: str, placement: Placement) -> str:
+    """Return the algorithm taken when none is named: per rail between domains and over NVLink inside them, else rings."""
+    known = ALGORITHMS[collective]
+    if "hierarchical" in known and placement.balanced and 1 < placement.domains < placement.ranks:
+        return "hierarchical"
+    return "ring-flat" if "ring-flat" in known and not placement.balanced else next(iter(known))
+
+
+def run_engine(
+    plan: Plan, network: Network, traffic: pl.DataFrame, engine: str, *, paths: str, seed: int, fail: Sequence[str] = ()
+) -> EngineResult:
+    """Run ``traffic`` over ``network`` with the flow or the packet engine and the settings of ``plan``'s transport."""
+    transport = plan.spec.backend.transport
+    if engine == "flow":
+        options = FlowOptions(goodput=goodput_share(transport), paths=paths, fail=tuple(fail))
+        return simulate_flows(network, traffic, options, seed)
+    packets = simulate_packets(network, traffic, packet_options(plan, paths), seed)
+    finished = packets.flows["finish_us"].max()
+    return EngineResult(
+        finish_us=float(packets.counters["end_us"] if finished is None else finished),  # type: ignore[arg-type]
+        flows=packets.flows,
+        links_used=packets.links_used,
+        counters=packets.counters,
+        why=tuple(packets.why),
+    )
+
+
+def packet_options(plan: Plan, paths: str) -> PacketOptions:
+    """Return the packet engine's options for the transport and congestion control of ``plan``."""
+    if plan.spec.backend.transport == "infiniband":
+        return infiniband(paths=paths)
+    congestion = str(plan.facts["backend"]["congestion"])
+    return rocev2(paths=paths, congestion_control="dcqcn" if congestion in ("dcqcn+pfc", "ecn-only") else "none")
+
+
+def bottlenecks(plan: Plan, network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
+    """Return the most used directions of links: ``{"from", "to", "link_id", "util", "bytes"}``, the busiest first."""
+    ends = pl.DataFrame(
+        {
+            "link_id": network.link_id.repeat(2),
+            "forward": [True, False] * len(network.link_id),
+            "from": network.node_name.gather(network.link_src),
+            "to": network.node_name.gather(network.link_dst),
+        }
+    )
+    top = links_used.filter(pl.col("bytes") > 0).sort(["util", "bytes", "link_id", "forward"], descending=[True, True, False, True])
+    named = top.head(most).join(ends, on=["link_id", "forward"], how="left", maintain_order="left")
+    return tuple(named.select("from", "to", "link_id", "util", "bytes").iter_rows(named=True))
