@@ -1,5 +1,7 @@
 """A small plan written by hand for tests of the QoS contract and the build: 2 servers, 2 leaves, 1 spine, all SN5600."""
 
+import os
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -85,3 +87,16 @@ def make_plan() -> Callable[..., Plan]:
 def plan() -> Plan:
     """The small plan as it is."""
     return small_plan()
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """Return the path of a program, or fail with how to install it: tests that need a daemon are never skipped."""
+
+    def find(name: str) -> str:
+        found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin:/usr/lib/frr")
+        if found is None:
+            pytest.fail(f"{name} is not installed: run tools/install-test-daemons.sh as root", pytrace=False)
+        return found
+
+    return find

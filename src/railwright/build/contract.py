@@ -146,13 +146,13 @@ class Place:
 class Reading:
     """A view read from files. ``locate`` gives the place of a key of ``statements``, None when the files do not mention it.
 
-    ``problems`` are contradictions inside the files, each with its place.
+    ``problems`` are what the files themselves get wrong: ``(rule code, port or "", message, place)``.
     """
 
     view: DeviceView
     files: tuple[str, ...]
     locate: Callable[[str], Place | None]
-    problems: tuple[tuple[str, Place], ...] = ()
+    problems: tuple[tuple[str, str, str, Place], ...] = ()
 
     def place(self, key: str) -> Place:
         """Return the place of ``key``, or of the nearest thing above it that the files mention."""

@@ -26,6 +26,7 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.places import json_lines
+from railwright.build.sonic_tables import Tables, bare, span, tables_of
 from railwright.catalog.qos import platforms
 from railwright.errors import InputError
 
@@ -324,6 +325,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         raise InputError(f"not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno) from None
     if not isinstance(db, dict) or not all(isinstance(table, dict) for table in db.values()):
         raise InputError("needs tables of entries, as SONiC writes them", file=path)
+    tables = tables_of(db)
     routing = next(((p, frr.parse(t, "Vrf-")) for p, t in files.items() if p.endswith(frr.FILE)), None)
     lines: dict[tuple[str, ...], int] = {}
 
@@ -332,15 +334,19 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
             return Place(routing[0], routing[1].lines[key]) if key in routing[1].lines else None
         if not lines:
             lines.update(json_lines(text))
-        return next((Place(path, lines[p]) for p in _paths(db, key) if p in lines), None)
+        return next((Place(path, lines[p]) for p in _paths(tables, key) if p in lines), None)
 
-    problems = [(message, Place(path, json_lines(text).get(where, 0))) for message, where in _dangling(db)]
+    wrong = [*_dangling(db), *_unbuffered(tables)]
+    index = json_lines(text) if wrong else {}
+    problems = [(code, port, message, Place(path, index.get(where, 0))) for code, port, message, where in wrong]
     watchdog = _read_watchdog(db)
-    ports = tuple(_read_port(db, port) for port in sorted(db.get("PORT", {})))
+    ports = tuple(_read_port(tables, port) for port in sorted(db.get("PORT", {})))
     loopbacks = tuple(sorted(k.split("|", 1)[1] for k in db.get("LOOPBACK_INTERFACE", {}) if "|" in k))
+    metadata = db.get("DEVICE_METADATA", {}).get("localhost", {})
     view = DeviceView(
         name=name,
         nos="sonic",
+        model=next((k for k, known in platforms().items() if known.sonic_platform == metadata.get("platform")), ""),
         loopbacks=loopbacks,
         qos=_read_qos(db, watchdog),
         ports=ports,
@@ -349,8 +355,9 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     return Reading(view, tuple(files), locate, tuple(problems))
 
 
-def _paths(db: Mapping[str, Any], key: str) -> Iterator[tuple[str, ...]]:
+def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
     """Yield the JSON paths where the fact ``key`` stands, most exact first."""
+    db = tables.db
     parts = key.split("/")
     if parts[0] == "dscp":
         yield from (("DSCP_TO_TC_MAP", m, parts[1]) for m in db.get("DSCP_TO_TC_MAP", {}))
@@ -371,10 +378,11 @@ def _paths(db: Mapping[str, Any], key: str) -> Iterator[tuple[str, ...]]:
     elif parts[0] == "bgp":
         yield from (("BGP_NEIGHBOR",), ("DEVICE_METADATA", "localhost", "bgp_asn"))
     elif parts[0] == "port":
-        yield from _port_paths(db, parts)
+        yield from _port_paths(tables, parts)
 
 
-def _port_paths(db: Mapping[str, Any], parts: list[str]) -> Iterator[tuple[str, ...]]:
+def _port_paths(tables: Tables, parts: list[str]) -> Iterator[tuple[str, ...]]:
+    db = tables.db
     port = parts[1]
     what = parts[2] if len(parts) > 2 else ""
     if what in ("mtu", "fec", "lanes"):
@@ -393,7 +401,7 @@ def _port_paths(db: Mapping[str, Any], parts: list[str]) -> Iterator[tuple[str, 
     elif what == "watchdog":
         yield from (("PFC_WD", port), ("PFC_WD",))
     elif what == "marking" and len(parts) > 3:
-        queue = next((k for k in _entries(db, "QUEUE", port, int(parts[3]))), None)
+        queue = tables.entry("QUEUE", port, int(parts[3]))
         profile = db["QUEUE"][queue].get("wred_profile") if queue else None
         if profile:
             entry = db.get("WRED_PROFILE", {}).get(profile, {})
@@ -403,7 +411,7 @@ def _port_paths(db: Mapping[str, Any], parts: list[str]) -> Iterator[tuple[str, 
         if queue:
             yield ("QUEUE", queue)
     elif what == "headroom" and len(parts) > 3:
-        group = next((k for k in _entries(db, "BUFFER_PG", port, int(parts[3]))), None)
+        group = tables.entry("BUFFER_PG", port, int(parts[3]))
         if group:
             profile = db["BUFFER_PG"][group].get("profile", "")
             size = parts[-1].removesuffix("_bytes")
@@ -417,29 +425,11 @@ def _port_paths(db: Mapping[str, Any], parts: list[str]) -> Iterator[tuple[str, 
     yield ("PORT", port)
 
 
-def _span(text: str) -> range:
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1) if first.isdigit() and (last or first).isdigit() else range(0)
-
-
-def _entries(db: Mapping[str, Any], table: str, port: str, number: int) -> Iterator[str]:
-    """Yield the keys ``PORT[,PORT]|N[-M]`` of ``table`` that cover ``port`` and ``number``."""
-    for key in (f"{port}|{number}", *(k for k in db.get(table, {}) if "," in k or "-" in k.rpartition("|")[2])):
-        owners, _, numbers = key.rpartition("|")
-        if key in db.get(table, {}) and port in owners.split(",") and number in _span(numbers):
-            yield key
-
-
 def _first_scheduler(db: Mapping[str, Any], queue: int) -> str | None:
     for key, entry in db.get("QUEUE", {}).items():
-        if queue in _span(key.rpartition("|")[2]) and entry.get("scheduler"):
-            return _bare(entry["scheduler"])
+        if queue in span(key.rpartition("|")[2]) and entry.get("scheduler"):
+            return bare(entry["scheduler"])
     return None
-
-
-def _bare(reference: str) -> str:
-    """Return the name in a reference; older releases write ``[TABLE|name]``."""
-    return reference.strip("[]").rpartition("|")[2]
 
 
 def _used_map(db: Mapping[str, Any], table: str, field: str) -> dict[str, str]:
@@ -447,7 +437,7 @@ def _used_map(db: Mapping[str, Any], table: str, field: str) -> dict[str, str]:
     counts: dict[str, int] = defaultdict(int)
     for entry in db.get("PORT_QOS_MAP", {}).values():
         if entry.get(field):
-            counts[_bare(entry[field])] += 1
+            counts[bare(entry[field])] += 1
     maps: dict[str, dict[str, str]] = db.get(table, {})
     used = max(counts, key=lambda name: counts[name], default=next(iter(maps), None))
     return maps.get(used or "", {})
@@ -485,7 +475,9 @@ def _read_watchdog(db: Mapping[str, Any]) -> Watchdog | None:
 
 
 def _cage_port(db: Mapping[str, Any], port: str) -> str:
-    """Return the entry of ``BREAKOUT_CFG`` whose cage holds ``port``: the nearest one at or below its first lane."""
+    """Return the entry of ``BREAKOUT_CFG`` whose cage holds ``port``: its own, or the nearest one below its first lane."""
+    if port in db.get("BREAKOUT_CFG", {}):
+        return port
     lane = int(port.removeprefix("Ethernet")) if port.removeprefix("Ethernet").isdigit() else 0
     lanes = [
         int(k.removeprefix("Ethernet")) for k in db.get("BREAKOUT_CFG", {}) if k.removeprefix("Ethernet").isdigit()
@@ -493,7 +485,8 @@ def _cage_port(db: Mapping[str, Any], port: str) -> str:
     return f"Ethernet{max((n for n in lanes if n <= lane), default=lane)}"
 
 
-def _read_port(db: Mapping[str, Any], name: str) -> Port:
+def _read_port(tables: Tables, name: str) -> Port:
+    db = tables.db
     entry = db["PORT"][name]
     qos = db.get("PORT_QOS_MAP", {}).get(name, {})
     neighbor = db.get("DEVICE_NEIGHBOR", {}).get(name, {})
@@ -501,7 +494,6 @@ def _read_port(db: Mapping[str, Any], name: str) -> Port:
     lengths = [t[name] for t in db.get("CABLE_LENGTH", {}).values() if name in t]
     interface = db.get("INTERFACE", {}).get(name, {})
     pfc = tuple(sorted(int(p) for p in qos.get("pfc_enable", "").split(",") if p.strip().isdigit()))
-    addresses = [k.split("|", 1)[1] for k in db.get("INTERFACE", {}) if k.startswith(f"{name}|")]
     return Port(
         name=name,
         peer=f"{neighbor['name']}:{neighbor['port']}" if {"name", "port"} <= neighbor.keys() else "",
@@ -514,18 +506,19 @@ def _read_port(db: Mapping[str, Any], name: str) -> Port:
         trust_dscp="dscp_to_tc_map" in qos,
         pfc=pfc,
         watchdog=name in db.get("PFC_WD", {}),
-        marking=tuple(_read_markings(db, name)),
-        headroom=tuple(_read_headroom(db, name)),
-        addresses=tuple(sorted(addresses)),
+        marking=tuple(_read_markings(tables, name)),
+        headroom=tuple(_read_headroom(tables, name)),
+        addresses=tables.addresses.get(name, ()),
         vrf=_plain_vrf(interface.get("vrf_name", "default")),
     )
 
 
-def _read_markings(db: Mapping[str, Any], port: str) -> Iterator[Marking]:
+def _read_markings(tables: Tables, port: str) -> Iterator[Marking]:
+    db = tables.db
     for queue in range(8):
-        key = next(_entries(db, "QUEUE", port, queue), None)
+        key = tables.entry("QUEUE", port, queue)
         profile = db["QUEUE"][key].get("wred_profile") if key else None
-        entry = db.get("WRED_PROFILE", {}).get(_bare(profile or ""))
+        entry = db.get("WRED_PROFILE", {}).get(bare(profile or ""))
         if entry is not None:
             marks = (
                 entry.get("ecn", "ecn_none") in _MARKS
@@ -540,10 +533,11 @@ def _read_markings(db: Mapping[str, Any], port: str) -> Iterator[Marking]:
             )
 
 
-def _read_headroom(db: Mapping[str, Any], port: str) -> Iterator[Headroom]:
+def _read_headroom(tables: Tables, port: str) -> Iterator[Headroom]:
+    db = tables.db
     for group in range(8):
-        key = next(_entries(db, "BUFFER_PG", port, group), None)
-        profile = _bare(db["BUFFER_PG"][key].get("profile", "")) if key else ""
+        key = tables.entry("BUFFER_PG", port, group)
+        profile = bare(db["BUFFER_PG"][key].get("profile", "")) if key else ""
         entry = db.get("BUFFER_PROFILE", {}).get(profile)
         if entry is not None and "xoff" in entry:
             yield Headroom(group, int(entry["xoff"]), int(entry.get("xon", 0)), int(entry.get("size", 0)))
@@ -561,7 +555,10 @@ def _read_bgp(db: Mapping[str, Any]) -> Bgp | None:
     return Bgp(int(metadata["bgp_asn"]), router_id, 0, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))))
 
 
-def _dangling(db: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+_Problem = tuple[str, str, str, tuple[str, ...]]
+
+
+def _dangling(db: Mapping[str, Any]) -> Iterator[_Problem]:
     """Yield references to profiles and maps that the file does not define."""
     references = (
         ("BUFFER_PG", "profile", "BUFFER_PROFILE"),
@@ -570,10 +567,29 @@ def _dangling(db: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
         ("QUEUE", "scheduler", "SCHEDULER"),
         ("PORT_QOS_MAP", "dscp_to_tc_map", "DSCP_TO_TC_MAP"),
         ("PORT_QOS_MAP", "tc_to_queue_map", "TC_TO_QUEUE_MAP"),
+        ("PORT_QOS_MAP", "tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
     )
     for table, field, target in references:
         known = db.get(target, {})
         for key, entry in db.get(table, {}).items():
-            name = _bare(str(entry.get(field, "NULL")))
+            name = bare(str(entry.get(field, "NULL")))
             if name != "NULL" and name not in known:
-                yield f"{table} {key} refers to {target} {name}, which is not defined", (table, key, field)
+                message = f"{table} {key} refers to {target} {name}, which is not defined"
+                yield "RW021", key.partition("|")[0], message, (table, key, field)
+
+
+def _unbuffered(tables: Tables) -> Iterator[_Problem]:
+    """Yield lossless priorities without a priority group of their own, or in a group whose profile has no xoff.
+
+    A group whose profile is ``NULL`` is left to the switch's dynamic buffer model.
+    """
+    db = tables.db
+    for port, entry in db.get("PORT_QOS_MAP", {}).items():
+        for priority in (p for p in entry.get("pfc_enable", "").split(",") if p.isdigit()):
+            group = tables.entry("BUFFER_PG", port, int(priority))
+            profile = bare(db["BUFFER_PG"][group].get("profile", "")) if group else ""
+            where = ("BUFFER_PG", group) if group else ("PORT_QOS_MAP", port, "pfc_enable")
+            known = db.get("BUFFER_PROFILE", {}).get(profile, {})
+            if group is None or (profile not in ("", "NULL") and known and int(known.get("xoff", 0)) == 0):
+                what = "has no BUFFER_PG" if group is None else f"has profile {profile} without xoff"
+                yield "RW007", port, f"priority {priority} is lossless and {what}", where

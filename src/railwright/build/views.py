@@ -28,7 +28,7 @@ from railwright.build.contract import (
 )
 from railwright.catalog.model import Switch
 from railwright.catalog.port_names import lanes_before, port_names
-from railwright.design.headroom import link_headroom
+from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
 from railwright.design.qos_table import SWITCH_ROLES, link_ends
@@ -63,7 +63,8 @@ def retarget(plan: Plan, target: Target) -> tuple[Plan, dict[str, str]]:
         raise InputError(f"{platform.key} is an {platform.protocol} switch; --platform re-targets Ethernet fabrics")
     fabric = fabric_switches(plan)
     used = (
-        plan.ports.join(fabric.select("device_id", device="name"), on="device_id")
+        plan.ports.filter(pl.col("network").cast(pl.String) != "management")
+        .join(fabric.select("device_id", device="name"), on="device_id")
         .with_columns(split=_split())
         .group_by("device", "speed_gbps", "split")
         .agg(cages=pl.col("cage").max(), ports=pl.len())
@@ -143,7 +144,7 @@ def device_views(plan: Plan, contracts: Mapping[str, QosContract], target: Targe
                 model=row["model"],
                 role=row["role"],
                 loopbacks=own,
-                qos=_qos(contract),
+                qos=_qos(contract, row["network"]),
                 ports=tuple(_port(port, contract, systems[row["model"]]) for port in rows.iter_rows(named=True)),
                 bgp=_bgp(row, rows, own, bfd=_bfd(plan, row["network"])),
                 balancing="dynamic" if dynamic else None,
@@ -170,7 +171,8 @@ def _ports(
 ) -> pl.DataFrame:
     """Return one row per port in use of ``switches``, with its name in the operating system, peer, headroom and addresses."""
     own = (
-        plan.ports.join(switches.select("device_id", "model", "role"), on="device_id", maintain_order="left")
+        plan.ports.filter(pl.col("network").cast(pl.String) != "management")
+        .join(switches.select("device_id", "model", "role"), on="device_id", maintain_order="left")
         .join(link_ends(plan).select("port_id", "cable_m"), on="port_id", maintain_order="left")
         .rename({"name": "plan_name"})
     )
@@ -222,11 +224,22 @@ def _named(plan: Plan, part: pl.DataFrame, systems: Mapping[str, str]) -> pl.Dat
 
 
 def _peers(plan: Plan, named: pl.DataFrame) -> pl.DataFrame:
-    """Return ``port_id, peer, peer_role`` for every port; a switch port has its name in the operating system rendered."""
+    """Return ``port_id, peer, peer_role, peer_asn, peer_address`` for every port.
+
+    A switch port has its name in the operating system rendered; ``peer_address`` is that of a numbered link.
+    """
+    numbered = plan.addresses.filter(pl.col("kind") == "p2p").select("port_id", peer_address="address")
     shown = (
         plan.ports.join(named.select("port_id", own_name="name"), on="port_id", how="left", maintain_order="left")
-        .join(plan.devices.select("device_id", "role", device="name"), on="device_id", maintain_order="left")
-        .select("port_id", peer_role="role", peer=pl.concat_str("device", pl.lit(":"), pl.coalesce("own_name", "name")))
+        .join(plan.devices.select("device_id", "role", "asn", device="name"), on="device_id", maintain_order="left")
+        .join(numbered.unique("port_id"), on="port_id", how="left", maintain_order="left")
+        .select(
+            "port_id",
+            "peer_address",
+            peer_role="role",
+            peer_asn="asn",
+            peer=pl.concat_str("device", pl.lit(":"), pl.coalesce("own_name", "name")),
+        )
     )
     return pl.concat(
         plan.links.select(port_id=here, other=there).join(shown, left_on="other", right_on="port_id").drop("other")
@@ -241,15 +254,16 @@ def _addresses(plan: Plan, which: pl.Expr, key: str) -> dict[int, tuple[str, ...
     return {owner: tuple(sorted(values)) for owner, values in found.items()}
 
 
-def _qos(contract: QosContract) -> Qos:
+def _qos(contract: QosContract, network: str) -> Qos:
     queues = [NOT_MAPPED] * 8
     for c in contract.classes:
         queues[c.priority] = c.queue
+    watched = contract.watchdog
     return Qos(
         dscp_to_priority=tuple(contract.dscp_to_priority().values()),
         priority_to_queue=tuple(queues),
         queues=tuple(Queue(c.queue, c.scheduler, c.weight) for c in sorted(contract.classes, key=lambda c: c.queue)),
-        watchdog=Watchdog(**contract.watchdog.model_dump()) if contract.watchdog else None,
+        watchdog=Watchdog(**watched.model_dump()) if watched and contract.pfc_priorities(network) else None,
     )
 
 
@@ -268,7 +282,7 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
         lanes=tuple(range(first, first + lanes)),
         mtu=min(contract.switch_mtu_bytes, MTU_LIMIT[nos]),
         fec="rs" if speed / lanes >= _FORWARD_ERROR_CORRECTION_FROM_GBPS else "none",
-        cable_m=None if row["cable_m"] is None else max(1, int(float(str(row["cable_m"])))),
+        cable_m=int(ASSUMED_CABLE_M) if row["cable_m"] is None else max(1, int(float(str(row["cable_m"])))),
         trust_dscp=True,
         pfc=pfc,
         watchdog=bool(pfc) and contract.watchdog is not None,
@@ -293,9 +307,14 @@ def _marking(contract: QosContract, network: str, speed: float) -> tuple[Marking
 def _bgp(row: Mapping[str, object], ports: pl.DataFrame, loopbacks: tuple[str, ...], *, bfd: bool) -> Bgp | None:
     if row["asn"] is None or not loopbacks:
         return None
-    routed = ports.filter(pl.col("peer_role").is_in(SWITCH_ROLES) & pl.col("addresses").is_null())
-    neighbors = [
-        Neighbor(name, True, None, bfd, vrf or "default") for name, vrf in routed.select("name", "vrf").iter_rows()
-    ]
+    speaks = ports.filter(pl.col("peer_asn").is_not_null()).select(
+        "name", "vrf", "peer_role", "peer_asn", "peer_address"
+    )
+    neighbors = []
+    for name, vrf, role, asn, address in speaks.iter_rows():
+        if address is not None:
+            neighbors.append(Neighbor(address.partition("/")[0], False, asn, bfd, vrf or "default"))
+        elif role in SWITCH_ROLES:
+            neighbors.append(Neighbor(name, True, None, bfd, vrf or "default"))
     router_id = next((a for a in loopbacks if ":" not in a), loopbacks[0]).partition("/")[0]
     return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors))
