@@ -140,6 +140,10 @@ def _connections(plan: "Plan", kind: str, number: int) -> dict[str, Any]:
     }.get(kind)
     if at is None:
         return {}
+    if kind == "cable":
+        from railwright.design.explain_cable import explain_cable
+
+        return {"why": explain_cable(plan, number)}
     ends = [pl.concat_str(pl.col(f"{side}_device"), pl.lit(":"), pl.col(f"{side}_port_name")) for side in ("a", "b")]
     links = named.filter(at).select(pl.concat_str(*ends, separator=" - ")).to_series().to_list()
     found: dict[str, Any] = {"connects": links}

@@ -81,8 +81,12 @@ def attenuation_db_per_km(fibre: Fibre) -> float:
 def power_budget_db(transmitter: Pmd, receiver: Pmd) -> float | None:
     """Return least transmitted OMA minus sensitivity for the closure at which that is least; None when a value is unknown.
 
+    An interface of which only one sensitivity is known (100GBASE-SR4) gives None: that value is a stressed one, at a closure
+    that nobody states, and would be held against an unstressed transmitter.
     Both are of the form ``max(floor, base + closure)``, so the least difference lies at an end or at a bend of one of them.
     """
+    if receiver.sensitivity_base_db is None or transmitter.oma_base_dbm is None:
+        return None
     closures = [0.0]
     highest = [pmd.tdecq_max_db for pmd in (transmitter, receiver) if pmd.tdecq_max_db is not None]
     if highest:

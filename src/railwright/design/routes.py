@@ -1,9 +1,9 @@
 """Which way a cable goes and how long it has to be.
 
 Between racks a cable rises to the ladder, runs along its row, crosses to the other row and comes down; inside a rack it goes
-to the side, up or down, and back. Every length has the site's slack on top, and is then rounded up to a length on sale by
-the one who chooses the part. Cross ladders are taken to stand above every rack position (a grid, as in open halls); where
-rows are joined at their ends only, lengths are too short by up to twice the way to the end of the row.
+to the side, up or down, and back. Every length inside a hall has the site's slack on top, and is then rounded up to a length
+on sale by the one who chooses the part. Cross ladders are taken to stand above every rack position (a grid, as in open
+halls); where rows are joined at their ends only, lengths are too short by up to twice the way to the end of the row.
 """
 
 from collections.abc import Sequence
@@ -60,10 +60,11 @@ def find_routes(plan: Plan) -> Routes:
         np.abs(x_a - x_b) + np.abs(y_a - y_b),
     )
     far = (place_a != place_b) & ~outside
-    across = np.where(far, np.abs(distance[place_a] - distance[place_b]) + x_a + y_a + x_b + y_b, across)
+    between = np.where(far, np.abs(distance[place_a] - distance[place_b]), 0.0)
+    across = np.where(far, x_a + y_a + x_b + y_b, across)
     same = (rack_a == rack_b) & (rack_a >= 0)
     run = np.where(same, np.abs(height_a - height_b), rise + across) + 2 * SIDE_M
-    return Routes(run * (1 + slack[np.maximum(known, 0)]), rack_a, rack_b)
+    return Routes(run * (1 + slack[np.maximum(known, 0)]) + between, rack_a, rack_b)
 
 
 def route_names(plan: Plan, routes: Routes) -> pl.Series:

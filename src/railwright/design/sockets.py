@@ -25,7 +25,7 @@ BOX_FORM_FACTORS: Mapping[Protocol, Mapping[float, str]] = {
         25.0: "sfp28",
         40.0: "qsfp28",
         50.0: "qsfp56",
-        100.0: "qsfp28",
+        100.0: "qsfp56",
         200.0: "qsfp112",
         400.0: "qsfp112",
         800.0: "osfp224-rhs",
@@ -33,6 +33,9 @@ BOX_FORM_FACTORS: Mapping[Protocol, Mapping[float, str]] = {
     "infiniband": {100.0: "qsfp56", 200.0: "osfp-rhs-single", 400.0: "osfp-rhs-single", 800.0: "osfp224-rhs"},
 }
 """Cages of boxes without adapters in the catalog, by rate of a port (assumption: the usual one for the rate)."""
+FASTEST_USUAL_LANE_GBPS = 100.0
+FAST_BOX_FORM_FACTOR = "osfp224-rhs"
+"""Lane rate up to which these hold; a box whose link has faster lanes has this cage, since nothing else carries them."""
 TWISTED_PAIR_GBPS = 1.0
 """Ports up to this rate are RJ45."""
 
@@ -105,6 +108,7 @@ def find_sockets(plan: Plan) -> Sockets:
         plan.devices.select("device_id", "role", "model"), on="device_id", how="left", maintain_order="left"
     )
     group = _cage_groups(plan.catalog, ports)
+    peer_lanes = _peer_lanes(plan)
     described = ports.select(
         pl.col("role").cast(pl.String),
         "model",
@@ -114,6 +118,8 @@ def find_sockets(plan: Plan) -> Sockets:
         "lanes",
         in_cage=pl.col("cage") > 0,
         group=pl.Series(group),
+        fast=pl.col("speed_gbps").gt(pl.Series(peer_lanes) * FASTEST_USUAL_LANE_GBPS)
+        & pl.Series((peer_lanes > 0) & (group < 0)),
     )
     columns = described.columns
     unique = described.unique(maintain_order=True).with_row_index("row")
@@ -124,6 +130,15 @@ def find_sockets(plan: Plan) -> Sockets:
     of_row = np.array([kinds.index(kind) for kind in found], dtype=np.int64)
     socket = of_row[row] if len(found) else np.empty(0, dtype=np.int64)
     return Sockets(kinds, socket, *_cages(ports, socket))
+
+
+def _peer_lanes(plan: Plan) -> NDArray[np.int64]:
+    """Return for every port the electrical lanes of the port at the other end of its link; 0 where these are not known."""
+    lanes = plan.ports.select("port_id", pl.col("lanes").cast(pl.Int64).fill_null(0))
+    pairs = pl.concat([plan.links.select(near=a, port_id=b) for a, b in (("a_port", "b_port"), ("b_port", "a_port"))])
+    far = pairs.join(lanes, on="port_id", how="left", maintain_order="left").select(port_id="near", far="lanes")
+    found = plan.ports.select("port_id").join(far, on="port_id", how="left", maintain_order="left")["far"]
+    return found.fill_null(0).to_numpy()
 
 
 def _cages(ports: pl.DataFrame, socket: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -180,7 +195,7 @@ class _Resolver:
             return _twisted_pair(model, gbps)
         if role == "server":
             return self._adapter(model, network, gbps)
-        return self._box(role, model, network, gbps)
+        return self._box(role, model, network, gbps, fast=bool(port["fast"]))
 
     def _switch(self, model: str, group: int, gbps: float, lanes: object) -> Socket:
         switch = self._catalog.switches[model]
@@ -230,10 +245,10 @@ class _Resolver:
             limit_w=rule.module_limit_w if rule else None,
         )
 
-    def _box(self, role: str, model: str, network: str, gbps: float) -> Socket:
+    def _box(self, role: str, model: str, network: str, gbps: float, *, fast: bool) -> Socket:
         protocol = network_protocol(self._spec, network)
         usual = BOX_FORM_FACTORS[protocol]
-        form_factor = usual.get(gbps) or usual[max(usual)]
+        form_factor = FAST_BOX_FORM_FACTOR if fast else usual.get(gbps) or usual[max(usual)]
         shape = self._catalog.form_factors[form_factor]
         return Socket(
             model=model,
