@@ -140,7 +140,10 @@ BROKEN: dict[str, Broken] = {
     "RW111": Broken(spec={"backend": {"load_balancing": "ecmp"}}),
     "RW112": Broken(spec={"backend": {"counts": {"spines": 2}}}),
     "RW113": Broken(
-        spec={"backend": {"transport": "infiniband", "switch": "qm9700", "load_balancing": None, "subnet_managers": 1}}
+        spec={
+            "cluster": {"servers": 63},
+            "backend": {"transport": "infiniband", "switch": "qm9700", "load_balancing": None, "subnet_managers": 1},
+        }
     ),
     "RW201": Broken(tables=all_frontend_on_one_leaf),
     "RW202": Broken(tables=without(network="frontend", role="spine")),
@@ -157,8 +160,8 @@ BROKEN: dict[str, Broken] = {
     "RW401": Broken(spec={"storage": {"appliances": 1}, "demand": {"checkpoint": "100 TB"}}),
     "RW402": Broken(spec={"storage": {"appliances": 1}, "demand": {"checkpoint": "100 TB"}}),
     "RW403": Broken(spec={"storage": {"appliances": 1}, "demand": {"dataset_read": "900 GB/s"}}),
-    "RW404": Broken(spec={"demand": {"checkpoint_interval": "3 min", "checkpoint_time": "60 s"}}),
-    "RW501": Broken(spec={"management": {"telemetry_interval": "1 ms", "telemetry_bytes_per_port": "20 kB"}}),
+    "RW404": Broken(spec={"demand": {"checkpoint_interval": "30 s", "checkpoint_time": "20 s"}}),
+    "RW501": Broken(spec={"management": {"telemetry_interval": "10 ms", "telemetry_bytes_per_port": "20 kB"}}),
     "RW502": Broken(tables=no_management_links),
     "RW601": Broken(tables=same_loopbacks),
     "RW602": Broken(tables=same_asns),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from railwright.check.engine import Hit, rule
-from railwright.check.views import examples, pair_links, switch_capacity
+from railwright.check.views import PLURALS, examples, pair_links, switch_capacity
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.findings import Severity
@@ -26,7 +26,7 @@ def oversubscribed_backend(plan: Plan) -> Iterator[Hit]:
     ):
         worst = tier.sort("ratio", "name", descending=[True, False]).row(0, named=True)
         yield Hit(
-            f"backend {role}s",
+            f"backend {PLURALS[role]}",
             f"{len(tier)} {role} switches are oversubscribed, the worst ({worst['name']}) "
             f"{format_ratio(worst['ratio'])}: {format_gbps(worst['down_gbps'])} down, {format_gbps(worst['up_gbps'])} up",
         )
@@ -94,9 +94,9 @@ def uneven_spine_bundles(plan: Plan) -> Iterator[Hit]:
         if len(per_switch):
             first = per_switch.row(0, named=True)
             yield Hit(
-                f"backend {lower}s",
+                f"backend {PLURALS[lower]}",
                 f"{len(per_switch)} {lower} switches have uneven bundles, for example {first['a_device']}: "
-                f"{first['links']} uplinks over {first['uppers']} {upper}s give {first['least']} to {first['most']} per {upper}",
+                f"{first['links']} uplinks over {first['uppers']} {PLURALS[upper]} give {first['least']} to {first['most']} per {upper}",
             )
 
 

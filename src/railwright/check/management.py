@@ -9,6 +9,9 @@ from railwright.check.views import examples
 from railwright.design.plan import Plan
 from railwright.units import format_gbps
 
+OOB_PORT_GBPS = 1.0
+"""Console and management ports of switches are 1000BASE-T."""
+
 MANAGED_ROLES = (
     "server",
     "leaf",
@@ -26,20 +29,35 @@ MANAGED_ROLES = (
 
 @rule("RW501")
 def telemetry_load(plan: Plan) -> Iterator[Hit]:
-    """Telemetry above half of the out-of-band uplinks."""
+    """Telemetry above half of a switch's out-of-band port, or of all out-of-band uplinks together."""
     management = plan.spec.management
     if not management.enabled:
         return
-    switches = plan.devices.filter(pl.col("role").is_in(["leaf", "spine", "core", "border"])).select("device_id")
-    ports = len(plan.ports.join(switches, on="device_id", how="semi"))
-    load = ports * management.telemetry_bytes_per_port * 8 / (management.telemetry_interval / 1e6) / 1e9
+    switches = plan.devices.filter(pl.col("role").is_in(["leaf", "spine", "core", "border"])).select(
+        "device_id", "name"
+    )
+    per_switch = (
+        plan.ports.join(switches, on="device_id").group_by("device_id", "name").len("ports").sort("ports", "name")
+    )
+    if per_switch.is_empty():
+        return
+    port_gbps = management.telemetry_bytes_per_port * 8 / (management.telemetry_interval / 1e6) / 1e9
+    largest = per_switch.row(-1, named=True)
+    if largest["ports"] * port_gbps > OOB_PORT_GBPS / 2:
+        yield Hit(
+            "management.telemetry_interval",
+            f"{largest['name']} sends {format_gbps(largest['ports'] * port_gbps)} of counters over its {OOB_PORT_GBPS:g}G "
+            "out-of-band port",
+        )
+    total = int(per_switch["ports"].sum()) * port_gbps
     uplinks = float(
         plan.links.filter((pl.col("network") == "management") & (pl.col("tier") == "uplink"))["speed_gbps"].sum()
     )
-    if uplinks and load > uplinks / 2:
+    if uplinks and total > uplinks / 2:
         yield Hit(
             "management.telemetry_interval",
-            f"{ports} switch ports send {format_gbps(load)} of counters over out-of-band uplinks of {format_gbps(uplinks)}",
+            f"{int(per_switch['ports'].sum())} switch ports send {format_gbps(total)} of counters over out-of-band uplinks of "
+            f"{format_gbps(uplinks)}",
         )
 
 

@@ -4,6 +4,8 @@ import polars as pl
 
 from railwright.design.plan import Plan
 
+PLURALS = {"leaf": "leaves", "spine": "spines", "core": "cores", "border": "border leaves"}
+
 
 def switch_capacity(plan: Plan, network: str) -> pl.DataFrame:
     """Return one row per switch of ``network``: ``device_id, name, role, model, plane, rail, pod, down_gbps, up_gbps``.
