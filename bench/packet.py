@@ -93,9 +93,8 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--child"]:
         print(json.dumps(run(arguments[1])))
         return
-    print(
-        f"{'case':<24}{'packets':>10}{'hops':>12}{'CPU s':>8}{'M hops/s':>9}{'+acks':>7}{'target':>7}{'MB':>6}{'pauses':>8}{'marks':>9}"
-    )
+    titles = (("packets", 10), ("hops", 12), ("CPU s", 8), ("M hops/s", 9), ("+acks", 7), ("target", 7), ("MB", 6))
+    print(f"{'case':<24}" + "".join(f"{title:>{width}}" for title, width in (*titles, ("pauses", 8), ("marks", 9))))
     for name in arguments or CASES:
         child = subprocess.run(
             [sys.executable, "-m", "bench.packet", "--child", name], capture_output=True, text=True, check=True

@@ -35,8 +35,23 @@ FLOWS = """flow_id,src,dst,bytes,start_us,class,path
 2,b,c,400000,1.5,,
 3,c,a,1,3,best_effort,
 """
-TOKENS = ["", "0", "-1", "1e300", "nan", "inf", "~", "{}", "[]", "null", "host", "switch", ";", ",", ":", "\n", "\t", "\x00",
-          "é", "&a", "*a", "!!python/object:os.system", "'", '"', "99999999999999999999", "a", "l0", "- ", "{", "}", "#"]  # fmt: skip
+TOKENS = [
+    "",
+    *"0;,:~-{}#é\n\t\x00'\"",
+    "-1",
+    "1e300",
+    "nan",
+    "inf",
+    "[]",
+    "null",
+    "host",
+    "switch",
+    "a",
+    "l0",
+    "&a",
+    "*a",
+]
+TOKENS += ["!!python/object:os.system", "9" * 20, "- "]
 
 
 def mutate(text: str, chance: random.Random) -> str:

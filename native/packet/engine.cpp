@@ -159,12 +159,6 @@ void Engine::make_ports(const LinkColumns& columns) {
 
 bool Engine::run(std::uint64_t budget) {
     const Ps limit = o_.time_limit_us > 0 ? static_cast<Ps>(o_.time_limit_us * 1e6) : NEVER;
-    const auto prefetch = [this](std::uint32_t event) {
-        if ((event >> 28) == ARRIVAL) {
-            const Lane& lane = lanes_[event & 0x0fffffff];
-            __builtin_prefetch(&lane);
-        }
-    };
     while (unfinished_ && ending == Ending::RUNNING) {
         if (wheel_.size() == background_) {
             bool hope = false;  // a change to come, a watchdog, or a pause that runs out may still set things moving
@@ -177,7 +171,7 @@ bool Engine::run(std::uint64_t budget) {
             }
         }
         if (budget-- == 0) return false;
-        const Event event = wheel_.pop(prefetch);
+        const Event event = wheel_.pop();
         if (event.time > limit) {
             ending = Ending::TIME_LIMIT;
             return true;

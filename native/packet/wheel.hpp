@@ -39,10 +39,9 @@ class Wheel {
         }
     }
 
-    // The next event; `on_open(what)` is called for every event of a bucket that opens (to prefetch what it will touch).
-    template <class OnOpen>
-    Event pop(OnOpen&& on_open) {
-        if (open_.empty()) advance(on_open);
+    // The next event; the wheel must not be empty.
+    Event pop() {
+        if (open_.empty()) advance();
         const Event event = open_.back();
         open_.pop_back();
         --size_;
@@ -96,8 +95,7 @@ class Wheel {
         return cursor_ + 1 + ((slot - start) & mask_);
     }
 
-    template <class OnOpen>
-    void advance(OnOpen&& on_open) {
+    void advance() {
         cursor_ = linked_ ? next_bucket() : far_.front().time >> shift_;
         while (!far_.empty() && (far_.front().time >> shift_) - cursor_ <= static_cast<std::int64_t>(mask_)) {
             link(far_.front().time >> shift_, far_.front());
@@ -110,7 +108,6 @@ class Wheel {
         head_[slot] = NONE;
         while (node != NONE) {
             const std::uint32_t next = pool_[node].next;
-            on_open(pool_[node].event.what);
             if (open_.size() < 16) {
                 insert_open(pool_[node].event);
             } else {

@@ -1,0 +1,33 @@
+"""Slow receivers: their rate holds, and in a lossless class they pause the leaf."""
+
+import numpy as np
+import pytest
+
+from railwright.errors import InputError
+from railwright.simulate.host_limits import limit_hosts
+from railwright.simulate.packet import simulate_packets
+from railwright.simulate.packet_options import rocev2
+
+MTU = 4096
+
+
+def test_a_slow_receiver_sets_the_rate_and_pauses_its_leaf(star, sends) -> None:
+    net = limit_hosts(star(3), np.array([1]), 100.0, nic_buffer_bytes=500_000.0)
+    result = simulate_packets(net, sends((0, 1, 8e6), (0, 2, MTU)), rocev2(congestion_control="none"))
+    assert result.flows["fct_us"][0] == pytest.approx(8e6 * (MTU + 82) / MTU * 8 / 100e3, rel=0.02)
+    assert result.counters["drops"] == 0
+    assert ("s0", "h1:nic") in list(zip(result.pauses["from"], result.pauses["to"], strict=True))
+    assert result.flows["hops"].to_list() == [3, 2]
+
+
+def test_cables_keep_their_numbers(star) -> None:
+    net = star(3)
+    limited = limit_hosts(net, np.array([0, 2]), 200.0)
+    assert limited.hosts == net.hosts
+    assert np.array_equal(limited.link_id[:3], net.link_id)
+    assert limited.link_gbps[6:].tolist() == [200.0] * 4
+
+
+def test_a_switch_is_no_host(star) -> None:
+    with pytest.raises(InputError, match="node 3 is not a host"):
+        limit_hosts(star(3), np.array([3]), 100.0)
