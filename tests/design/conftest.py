@@ -32,3 +32,14 @@ def backend_plan(catalog: Catalog) -> MakePlan:
         return design_plan(ClusterSpec.model_validate(spec), use or catalog)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_plan(catalog: Catalog) -> MakePlan:
+    """Return a function that plans a cluster with all networks: ``make_plan(servers, server, **sections)``."""
+
+    def make(servers: int = 64, server: str = "hgx-h100", **sections: Any) -> Plan:
+        spec = {"name": "test", "cluster": {"servers": servers, "server": server}, **sections}
+        return design_plan(ClusterSpec.model_validate(spec), catalog)
+
+    return make
