@@ -96,7 +96,7 @@ def uneven_spine_bundles(plan: Plan) -> Iterator[Hit]:
             yield Hit(
                 f"backend {PLURALS[lower]}",
                 f"{len(per_switch)} {lower} switches have uneven bundles, for example {first['a_device']}: "
-                f"{first['links']} uplinks over {first['uppers']} {PLURALS[upper]} give {first['least']} to {first['most']} per {upper}",
+                f"{first['links']} uplinks over {first['uppers']} {PLURALS[upper]} give {first['least']} to {first['most']} each",
             )
 
 

@@ -33,12 +33,9 @@ def telemetry_load(plan: Plan) -> Iterator[Hit]:
     management = plan.spec.management
     if not management.enabled:
         return
-    switches = plan.devices.filter(pl.col("role").is_in(["leaf", "spine", "core", "border"])).select(
-        "device_id", "name"
-    )
-    per_switch = (
-        plan.ports.join(switches, on="device_id").group_by("device_id", "name").len("ports").sort("ports", "name")
-    )
+    switches = plan.devices.filter(pl.col("role").is_in(["leaf", "spine", "core", "border"]))
+    ports = plan.ports.group_by("device_id").len("ports")
+    per_switch = switches.join(ports, on="device_id").select("name", "ports").sort("ports", "name")
     if per_switch.is_empty():
         return
     port_gbps = management.telemetry_bytes_per_port * 8 / (management.telemetry_interval / 1e6) / 1e9
