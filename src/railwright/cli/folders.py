@@ -11,15 +11,21 @@ from pathlib import Path
 from railwright.errors import InputError
 
 PLAN_ENTRIES = ("plan.yaml", "catalog.yaml", "*.parquet")
+RESULT_ENTRIES = ("*.parquet", "*.csv", "result.json")
 RUN_ENTRIES = ("plan", "results", "findings.json", "report.html")
 
 
-def write_file(file: Path, text: str, *, force: bool) -> None:
-    """Write ``text`` as ``file``; raises InputError when it exists (unless ``force``) or cannot be written."""
+def check_file(file: Path, *, force: bool) -> None:
+    """Raise InputError when ``file`` is a folder, or exists and may not be replaced (``force``)."""
     if file.is_dir():
         raise InputError("is a directory; give the name of a file", file=file)
     if file.exists() and not force:
         raise InputError("exists already; choose another name with -o, or replace it with --force", file=file)
+
+
+def write_file(file: Path, text: str, *, force: bool) -> None:
+    """Write ``text`` as ``file`` in one go; raises InputError like :func:`check_file`."""
+    check_file(file, force=force)
     made = _make_parents(file)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)

@@ -1,6 +1,6 @@
 """What commands are given: a spec, the folder of a plan, or the folder of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from railwright.spec.load import SpecFile
 
 
-def design_spec(path: Path, seed: int | None = None) -> "Plan":
+def design_spec(path: Path, seed: int | None = None, progress: Callable[[str], None] | None = None) -> "Plan":
     """Return the plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines."""
     from railwright.design.design import design_plan
     from railwright.spec.load import read_spec
@@ -23,7 +23,7 @@ def design_spec(path: Path, seed: int | None = None) -> "Plan":
     if seed is not None:
         spec = spec.model_copy(update={"seed": seed})
     with placed(file):
-        return design_plan(spec, catalog)
+        return design_plan(spec, catalog, progress)
 
 
 def open_plan(path: Path, seed: int | None = None) -> "Plan":

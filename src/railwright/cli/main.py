@@ -29,6 +29,13 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
     "run": ("run", "run", _MAIN, "Plan, check, simulate and report: one spec in, one folder out."),
     "plan": ("plan", "plan", _STEP, "Design the networks of a spec. Without -o nothing is written."),
     "check": ("check", "check", _STEP, "Say which rules a plan breaks, why, and how to mend it."),
+    "simulate": (
+        "simulate",
+        "simulate",
+        _STEP,
+        "Simulate a collective on a plan, or your own flows on your own network.",
+    ),
+    "report": ("report", "report", _STEP, "Write the report of a plan: one HTML file that works offline."),
     "extend": (
         "plan",
         "extend",

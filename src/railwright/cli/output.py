@@ -7,7 +7,7 @@ and are not cut when they go into a file or a pipe.
 import json
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -113,17 +113,21 @@ class Steps:
         self._console = console(sys.stderr)
 
     @contextmanager
-    def step(self, name: str, what: str) -> Iterator[None]:
-        """Time the block as ``name``; ``what`` is shown while it runs."""
+    def step(self, name: str, what: str) -> Iterator[Callable[[str], None]]:
+        """Time the block as ``name``; ``what`` is shown while it runs, with what the block tells the function it is given."""
         start = perf_counter()
         if self._quiet:
-            yield
+            yield _say_nothing
         else:
-            with self._console.status(f"{escape(what)} …"):
-                yield
+            with self._console.status(f"{escape(what)} …") as status:
+                yield lambda detail: status.update(f"{escape(what)}: {escape(detail)} …")
         self.seconds[name] = round(perf_counter() - start, 3)
         if not self._quiet:
             self._console.print(f"{name:<10}{self.seconds[name]:>9.2f} s   [dim]{escape(what)}[/dim]")
+
+
+def _say_nothing(detail: str) -> None:
+    """Take what a step tells when nobody wants to hear it."""
 
 
 def print_error(error: Exception, exit_code: int, kind: str, json_wanted: bool) -> None:

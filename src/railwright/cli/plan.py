@@ -59,8 +59,8 @@ def plan(
     steps = Steps(quiet=quiet or as_json)
     if output is not None:
         check_folder(output, PLAN_ENTRIES, "plan.yaml")
-    with steps.step("plan", f"design the networks of {spec}"):
-        made = design_spec(spec, seed)
+    with steps.step("plan", f"design the networks of {spec}") as say:
+        made = design_spec(spec, seed, say)
     if output is not None:
         with steps.step("write", f"write {output}"):
             made.save(output)
@@ -89,8 +89,8 @@ def extend(
     steps = Steps(quiet=quiet or as_json)
     check_folder(output, PLAN_ENTRIES, "plan.yaml")
     before = open_plan(folder)
-    with steps.step("extend", f"grow to {gpus} GPUs"):
-        after, changes = extend_plan(before, gpus)
+    with steps.step("extend", f"grow to {gpus} GPUs") as say:
+        after, changes = extend_plan(before, gpus, say)
     with steps.step("write", f"write {output}"):
         after.save(output)
     if as_json:

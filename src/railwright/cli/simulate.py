@@ -1,0 +1,162 @@
+"""``railwright simulate``: one collective on a plan, or flows of the user's own on a network of the user's own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from railwright.cli.options import Json, MaybeDirectory, Quiet, Seed
+from railwright.errors import InputError
+from railwright.units import parse_bytes
+
+if TYPE_CHECKING:
+    from railwright.simulate.results import SimulationResult
+
+_PROOF = "result.json"
+_MOST_RANKS = 10_000_000
+
+
+def simulate(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="PLAN|SPEC", help="Folder of a plan or of a run, or a spec.")
+    ] = None,
+    collective: Annotated[
+        str,
+        typer.Option("--collective", metavar="NAME", help="all-reduce, all-gather, all-to-all, … as in nccl-tests."),
+    ] = "all-reduce",
+    size: Annotated[
+        float, typer.Option("--size", parser=parse_bytes, metavar="SIZE", help="Message size as in nccl-tests: 1GiB.")
+    ] = float(2**30),
+    ranks: Annotated[
+        str | None,
+        typer.Option("--ranks", metavar="RANKS", help="A count, or global GPU ids: 0-7,16,24. Default: all."),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="ENGINE", help="analytic, flow or packet. Default: analytic on a plan."),
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", metavar="NAME", help="ring, tree, hierarchical, … Default: the usual one."),
+    ] = None,
+    paths: Annotated[
+        str | None,
+        typer.Option("--paths", metavar="MODE", help="ecmp, spray, adaptive, flowlet or rail. Default: the plan's."),
+    ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option("--fail", metavar="WHAT", help="A failure, for example leaf:rail3-leaf1; again for more."),
+    ] = None,
+    network: Annotated[
+        Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
+    ] = None,
+    flows: Annotated[Path | None, typer.Option("--flows", metavar="FLOWS.csv", help="Flows of your own.")] = None,
+    output: MaybeDirectory = None,
+    seed: Seed = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a collective on a plan, or your own flows on your own network.
+
+    Exit code 1 when not every flow could finish; the result says why.
+    """
+    from railwright.cli.folders import RESULT_ENTRIES, check_folder, new_folder
+    from railwright.cli.inputs import open_plan
+    from railwright.cli.output import Steps, print_json
+
+    steps = Steps(quiet=quiet or as_json)
+    own = network is not None or flows is not None
+    if own == (source is not None):
+        raise InputError("give a plan (or spec), or --network with --flows, and not both", key="PLAN|SPEC")
+    if output is not None:
+        check_folder(output, RESULT_ENTRIES, _PROOF)
+    if source is not None:
+        from railwright.simulate.run import simulate_collective
+
+        with steps.step("plan", f"open {source}"):
+            plan = open_plan(source, seed)
+        wanted = None if ranks is None else parse_ranks(ranks)
+        chosen = engine or "analytic"
+        with steps.step("simulate", f"{collective}, {chosen}"):
+            result = simulate_collective(
+                plan,
+                collective,
+                size,
+                wanted,
+                chosen,
+                algorithm=algorithm,
+                paths=paths,
+                fail=tuple(fail or ()),
+                seed=seed,
+            )
+    else:
+        if network is None or flows is None:
+            raise InputError("--network and --flows belong together", key="--flows" if flows is None else "--network")
+        from railwright.simulate.own_network import simulate_own
+
+        with steps.step("simulate", f"{flows} on {network}"):
+            result = simulate_own(network, flows, engine or "packet", paths=paths, seed=seed or 0)
+    if output is not None:
+        with new_folder(output, RESULT_ENTRIES, _PROOF) as folder:
+            result.save(folder)
+            result.engine.flows.write_csv(folder / "flows.csv")
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result, output)
+    if result.engine.flows["finish_us"].null_count():
+        raise typer.Exit(1)
+
+
+def parse_ranks(text: str) -> int | list[int]:
+    """Return a count (``128``) or a list of global GPU ids (``0-7,16``); raises InputError."""
+    from railwright.units import parse_count
+
+    try:
+        if text.isdecimal():
+            return parse_count(text)
+        ids: list[int] = []
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            begin, end = parse_count(first), parse_count(last if dash else first)
+            if begin > end or end >= _MOST_RANKS:
+                raise ValueError(f"{part!r} is not a range below {_MOST_RANKS:,}")
+            ids.extend(range(begin, end + 1))
+    except ValueError as error:
+        raise InputError(f"{text!r}: {error}; write a count (128) or GPU ids (0-7,16)", key="--ranks") from None
+    return ids
+
+
+def _print(result: "SimulationResult", output: Path | None) -> None:
+    from railwright.cli.output import print_pairs, print_table
+    from railwright.units import format_bytes, format_us
+
+    summary = result.as_dict()
+    setting, engine = summary["setting"], summary["engine"]
+    size = setting.get("size_bytes")
+    pairs: dict[str, Any] = {
+        "time": format_us(summary["time_us"]),
+        "algbw": f"{summary['algbw_GBps']:.1f} GB/s" if summary["algbw_GBps"] is not None else None,
+        "busbw": f"{summary['busbw_GBps']:.1f} GB/s" if summary["busbw_GBps"] is not None else None,
+        "flow completion": ", ".join(
+            f"{key} {format_us(us)}" for key, us in summary["fct_us"].items() if us is not None
+        )
+        or None,
+        "ECN marks": summary["ecn"]["marks"],
+        "pauses": summary["pfc"]["pause_frames"],
+        "drops": summary["drops"],
+        "algorithm": setting.get("algorithm"),
+        "ranks": setting.get("ranks"),
+        "paths": setting.get("paths"),
+        "engine": f"{engine['name']}, {engine['wall_s']:.2f} s" if engine["wall_s"] is not None else engine["name"],
+        "why": summary["why"] or None,
+        "written": str(output) if output is not None else None,
+    }
+    title = " ".join(str(part) for part in (setting.get("collective"), format_bytes(size) if size else None) if part)
+    print_pairs(title or "flows", pairs)
+    if summary["bottleneck"]:
+        typer.echo("")
+        print_table(
+            ("busiest link from", "to", "utilisation"),
+            [(link["from"], link["to"], f"{link['util']:.0%}") for link in summary["bottleneck"]],
+        )
