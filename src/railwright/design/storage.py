@@ -64,13 +64,13 @@ def design_storage(context: Context) -> None:
     ports, why = found
     decisions.choose("ports_per_server", ports.count, why)
     appliances = appliance_boxes(context, "storage")
-    switching = _switching(context, ports, bool(appliances))
+    switching = _switching(context, ports, sum(boxes.count for boxes in appliances.values()))
     for site in range(len(spec.sites)):
         if len(site_servers(context, site)[0]):
             _build(context, site, ports, switching, appliances.get(site))
 
 
-def _switching(context: Context, ports: ServerPorts, appliances: bool) -> Switching:
+def _switching(context: Context, ports: ServerPorts, appliances: int) -> Switching:
     section, decisions = context.spec.storage, context.decisions["storage"]
     protocol: Protocol = "infiniband" if section.transport == "infiniband" else "ethernet"
     group = context.server.storage
@@ -91,7 +91,14 @@ def _switching(context: Context, ports: ServerPorts, appliances: bool) -> Switch
     switching = choose_uplink(
         switching, section, "storage", decisions, most_servers(context), per_leaf(ports), section.oversubscription
     )
-    decisions.choose("oversubscription", section.oversubscription, "asked for: every byte of a checkpoint crosses it")
+    sent = appliances * section.appliance_ports * section.appliance_gbps
+    taken = context.servers * ports.count * switching.gbps
+    decisions.choose(
+        "oversubscription",
+        section.oversubscription,
+        f"the appliances' ports send at most {format_gbps(sent)}, those of the servers could take {format_gbps(taken)}: a burst "
+        "to few servers meets no bottleneck; where all servers read at once, the appliances are the limit",
+    )
     decisions.facts.update(
         {
             "topology": "leaf-spine",
