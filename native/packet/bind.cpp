@@ -179,6 +179,9 @@ nb::dict simulate(const nb::dict& network, const nb::dict& operations, const nb:
     ops.entropy = take<std::uint32_t>(operations, "entropy", n, keep);
     ops.after_offset = take<std::int64_t>(operations, "after_offset", n + 1, keep);
     ops.after = take<std::uint32_t>(operations, "after", length_of(operations, "after"), keep);
+    ops.gate_offset = take<std::int64_t>(operations, "gate_offset", n + 1, keep);
+    ops.gate = take<std::uint32_t>(operations, "gate", length_of(operations, "gate"), keep);
+    ops.gate_lead = take<std::uint8_t>(operations, "gate_lead", length_of(operations, "gate"), keep);
     ops.path_offset = take<std::int64_t>(operations, "path_offset", n + 1, keep);
     ops.path = take<std::int32_t>(operations, "path", length_of(operations, "path"), keep);
     std::vector<Change> happens;

@@ -58,7 +58,8 @@ Engine::Engine(const NetworkView& network, const LinkColumns& columns, const Ope
       random_(mix64(options.seed + 0x9e3779b97f4a7c15ULL) | 1),
       classes_(static_cast<int>(options.classes.size())),
       op_(ops.n),
-      dependents_(ops),
+      dependents_(ops.n, ops.after_offset, ops.after),
+      gated_(ops.n, ops.gate_offset, ops.gate),
       unfinished_(ops.n),
       changes_(changes) {
     lane_bits_ = 1;
@@ -81,7 +82,6 @@ Engine::Engine(const NetworkView& network, const LinkColumns& columns, const Ope
     }
     for (std::uint32_t op = 0; op < ops.n; ++op) {
         op_[op].waits_for = static_cast<std::uint32_t>(ops.after_offset[op + 1] - ops.after_offset[op]);
-        op_[op].repeats_left = std::max<std::uint32_t>(1, ops.repeat[op]);
     }
     for (std::uint32_t op = 0; op < ops.n; ++op)
         if (op_[op].waits_for == 0)
@@ -187,7 +187,7 @@ bool Engine::run(std::uint64_t budget) {
                 break;
             case CREDIT: on_credit(index); break;
             case FLOW_READY: on_flow_ready(index); break;
-            case OPERATION: begin(index); break;
+            case OPERATION: on_operation(index); break;
             case TIMEOUT: on_timeout(index); break;
             case CHANGE:
                 --background_;
@@ -223,7 +223,7 @@ bool Engine::run(std::uint64_t budget) {
                 break;
             default: break;
         }
-        if (!done_flows_of_.empty()) settle();
+        if (!done_flows_of_.empty() || !completed_.empty()) settle();
     }
     if (ending == Ending::RUNNING) ending = Ending::FINISHED;
     for (std::size_t lane = 0; lane < pauses_.size(); ++lane)

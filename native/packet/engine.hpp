@@ -166,9 +166,10 @@ class Engine {
     void reroute_flows();
 
     // engine_operations.hpp
-    void release_op(std::uint32_t op);
-    void begin(std::uint32_t op);
-    void finish_op(std::uint32_t op);
+    void hold(std::uint32_t op);
+    void on_operation(std::uint32_t op);
+    void try_next(std::uint32_t op);
+    void complete(std::uint32_t op);
     void settle();
 
     // engine_changes.hpp
@@ -226,9 +227,10 @@ class Engine {
     bool telemetry_used_ = false;
 
     std::vector<OpState> op_;
-    Dependents dependents_;
+    Dependents dependents_, gated_;
     std::vector<std::int32_t> forth_, back_, combined_;   // scratch
     std::vector<std::uint32_t> done_flows_of_;  // operations with a flow that ended in this event
+    std::vector<std::uint32_t> completed_;      // operations with a repetition that ended in this event
     std::uint32_t unfinished_ = 0;
     std::vector<Change> changes_;
     std::vector<Sample> samples_;

@@ -4,48 +4,53 @@
 
 namespace railwright::packet {
 
-// Nothing holds the operation any more: begin now, or at its start time, or after the delay that a send has before it.
-inline void Engine::release_op(std::uint32_t op) {
+// What it waits for has ended: release it now, or at its start time, or after the delay that a send has before it.
+inline void Engine::hold(std::uint32_t op) {
     Ps due = std::max(now, static_cast<Ps>(ops_.start_ps[op]));
     if (ops_.kind[op] == SEND) due += ops_.duration_ps[op];
     if (due > now) {
         push(due, OPERATION, op);
     } else {
-        begin(op);
+        op_[op].released = true;
+        try_next(op);
     }
 }
 
-// An OPERATION event means "begin" the first time, and for a computation "the end" the second time.
-inline void Engine::begin(std::uint32_t op) {
+// An OPERATION event releases, or ends a computation that is under way.
+inline void Engine::on_operation(std::uint32_t op) {
     OpState& state = op_[op];
-    if (state.start >= 0 && ops_.kind[op] != SEND) {
-        finish_op(op);
+    if (state.busy) {
+        completed_.push_back(op);
         return;
     }
+    state.released = true;
+    try_next(op);
+}
+
+// Start the next repetition if nothing holds it. What takes no time is completed in `settle`, not here: chains of it may be
+// long.
+inline void Engine::try_next(std::uint32_t op) {
+    OpState& state = op_[op];
+    if (!state.released || state.busy || state.finish >= 0) return;
+    for (std::int64_t k = ops_.gate_offset[op]; k < ops_.gate_offset[op + 1]; ++k) {
+        const OpState& other = op_[ops_.gate[k]];
+        if (other.finish < 0 && other.done < state.done + ops_.gate_lead[k]) return;
+    }
+    state.busy = true;
     if (state.start < 0) state.start = now;
-    if (ops_.kind[op] == BARRIER) {
-        finish_op(op);
-        return;
-    }
-    if (ops_.kind[op] != SEND) {
-        const Ps length = ops_.duration_ps[op] * static_cast<Ps>(state.repeats_left);
-        if (length > 0) {
-            push(now + length, OPERATION, op);
-        } else {
-            finish_op(op);
-        }
-        return;
-    }
     const std::int64_t bytes = ops_.bytes[op];
-    if (bytes <= 0 || ops_.src[op] == ops_.dst[op]) {
-        finish_op(op);
-        return;
+    if (ops_.kind[op] == SEND && bytes > 0 && ops_.src[op] != ops_.dst[op]) {
+        const ClassOptions& options = o_.classes[ops_.cls[op]];
+        const std::int64_t packets = (bytes + o_.payload_bytes - 1) / o_.payload_bytes;
+        const std::int64_t pairs = std::clamp<std::int64_t>(options.queue_pairs, 1, packets);
+        state.flows_left = static_cast<std::uint16_t>(pairs);
+        for (std::int64_t k = 0; k < pairs; ++k)
+            start_flow(op, bytes * (k + 1) / pairs - bytes * k / pairs, static_cast<std::uint32_t>(k));
+    } else if (ops_.kind[op] != SEND && ops_.kind[op] != BARRIER && ops_.duration_ps[op] > 0) {
+        push(now + ops_.duration_ps[op], OPERATION, op);
+    } else {
+        completed_.push_back(op);
     }
-    const ClassOptions& options = o_.classes[ops_.cls[op]];
-    const std::int64_t pairs = std::clamp<std::int64_t>(options.queue_pairs, 1, (bytes + o_.payload_bytes - 1) / o_.payload_bytes);
-    state.flows_left = static_cast<std::uint16_t>(pairs);
-    for (std::int64_t k = 0; k < pairs; ++k)
-        start_flow(op, bytes * (k + 1) / pairs - bytes * k / pairs, static_cast<std::uint32_t>(k));
 }
 
 inline void Engine::start_flow(std::uint32_t op, std::int64_t bytes, std::uint32_t queue_pair) {
@@ -92,19 +97,33 @@ inline void Engine::start_flow(std::uint32_t op, std::int64_t bytes, std::uint32
     wake(flow);
 }
 
-inline void Engine::finish_op(std::uint32_t op) {
+// A repetition has ended: the next one, and those of other operations that waited for it, or the end of all.
+inline void Engine::complete(std::uint32_t op) {
     OpState& state = op_[op];
-    state.finish = now;
-    --unfinished_;
-    for (std::uint32_t k = dependents_.offset[op]; k < dependents_.offset[op + 1]; ++k) {
-        const std::uint32_t next = dependents_.op[k];
-        if (--op_[next].waits_for == 0) release_op(next);
+    state.busy = false;
+    ++state.done;
+    if (state.done >= ops_.repeat[op]) {
+        state.finish = now;
+        --unfinished_;
+        for (std::uint32_t k = dependents_.offset[op]; k < dependents_.offset[op + 1]; ++k) {
+            const std::uint32_t next = dependents_.op[k];
+            if (--op_[next].waits_for == 0) hold(next);
+        }
+    } else {
+        try_next(op);
     }
+    for (std::uint32_t k = gated_.offset[op]; k < gated_.offset[op + 1]; ++k) try_next(gated_.op[k]);
 }
 
-// After an event: operations whose flows have all ended.
+// After an event: operations whose flows have all ended, and what follows from that at this moment.
 inline void Engine::settle() {
-    while (!done_flows_of_.empty()) {
+    while (!done_flows_of_.empty() || !completed_.empty()) {
+        if (!completed_.empty()) {
+            const std::uint32_t op = completed_.back();
+            completed_.pop_back();
+            complete(op);
+            continue;
+        }
         const std::uint32_t op = done_flows_of_.back();
         done_flows_of_.pop_back();
         OpState& state = op_[op];
@@ -116,12 +135,7 @@ inline void Engine::settle() {
             }
             continue;
         }
-        if (--state.flows_left) continue;
-        if (--state.repeats_left) {
-            begin(op);
-        } else {
-            finish_op(op);
-        }
+        if (--state.flows_left == 0) completed_.push_back(op);
     }
 }
 

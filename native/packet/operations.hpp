@@ -9,7 +9,10 @@ namespace railwright::packet {
 
 enum OpKind : std::uint8_t { SEND, REDUCE, COMPUTE, BARRIER };
 
-// Borrowed columns of `n` operations; `after` and `path` are lists of lists (offsets and values).
+// Borrowed columns of `n` operations; `after`, `gate` and `path` are lists of lists (offsets and values).
+//
+// `after` holds the first repetition until those operations have ended altogether. `gate` holds every repetition: number k
+// (from 0) waits until the named operation has done k + lead repetitions (lead 0: the ring step before, 1: the same piece).
 struct Operations {
     std::uint32_t n = 0;
     const std::uint8_t* kind = nullptr;
@@ -23,6 +26,9 @@ struct Operations {
     const std::uint32_t* entropy = nullptr;
     const std::int64_t* after_offset = nullptr;
     const std::uint32_t* after = nullptr;
+    const std::int64_t* gate_offset = nullptr;
+    const std::uint32_t* gate = nullptr;
+    const std::uint8_t* gate_lead = nullptr;
     const std::int64_t* path_offset = nullptr;
     const std::int32_t* path = nullptr;
 };
@@ -31,9 +37,11 @@ struct OpState {
     Ps start = -1, finish = -1, ideal = 0;
     std::int64_t again_bytes = 0;
     std::uint32_t waits_for = 0;
-    std::uint32_t repeats_left = 0;
+    std::uint32_t done = 0;  // repetitions
     std::uint16_t flows_left = 0;
     std::uint16_t hops = 0;
+    bool released = false;  // nothing holds its first repetition
+    bool busy = false;      // a repetition is under way
     bool failed = false;
 };
 
@@ -41,13 +49,13 @@ struct OpState {
 struct Dependents {
     std::vector<std::uint32_t> offset, op;
 
-    explicit Dependents(const Operations& ops) : offset(ops.n + 1, 0), op(static_cast<std::size_t>(ops.after_offset[ops.n])) {
-        const std::int64_t edges = ops.after_offset[ops.n];
-        for (std::int64_t i = 0; i < edges; ++i) ++offset[ops.after[i] + 1];
-        for (std::uint32_t i = 0; i < ops.n; ++i) offset[i + 1] += offset[i];
+    Dependents(std::uint32_t n, const std::int64_t* list_offset, const std::uint32_t* list)
+        : offset(n + 1, 0), op(static_cast<std::size_t>(list_offset[n])) {
+        for (std::int64_t i = 0; i < list_offset[n]; ++i) ++offset[list[i] + 1];
+        for (std::uint32_t i = 0; i < n; ++i) offset[i + 1] += offset[i];
         std::vector<std::uint32_t> fill(offset.begin(), offset.end() - 1);
-        for (std::uint32_t i = 0; i < ops.n; ++i)
-            for (std::int64_t k = ops.after_offset[i]; k < ops.after_offset[i + 1]; ++k) op[fill[ops.after[k]]++] = i;
+        for (std::uint32_t i = 0; i < n; ++i)
+            for (std::int64_t k = list_offset[i]; k < list_offset[i + 1]; ++k) op[fill[list[k]]++] = i;
     }
 };
 

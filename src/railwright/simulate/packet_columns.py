@@ -15,6 +15,7 @@ from railwright.errors import InputError, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.simulate.packet_options import PATHS, Change, PacketOptions
 from railwright.simulate.packet_qos import queue_columns
+from railwright.simulate.routing import flow_entropy
 from railwright.tables import TABLES
 
 _KINDS = {"send": 0, "reduce": 1, "compute": 2, "barrier": 3}
@@ -142,7 +143,7 @@ def operation_columns(
         hint = nearest(unknown[0], TABLES["traffic"])
         raise InputError(f"traffic has a column {unknown[0]!r} that nothing reads{hint}", key=unknown[0])
     n = traffic.height
-    after_offset, after = _after(traffic)
+    dependencies = _dependencies(traffic)
     hosts = network.hosts
     sends = traffic["kind"].cast(pl.String).to_numpy() == "send"
     ends = {}
@@ -181,47 +182,72 @@ def operation_columns(
         "bytes": np.ceil(amounts["bytes"]).astype(np.int64),
         "duration_ps": _ps(amounts["duration_us"], _PS_PER_US),
         "start_ps": _ps(amounts["start_us"], _PS_PER_US),
-        "repeat": traffic["repeat"].cast(pl.UInt32).fill_null(1).to_numpy(),
+        "repeat": np.maximum(traffic["repeat"].cast(pl.UInt32).fill_null(1).to_numpy(), 1),
         "cls": traffic_classes(traffic, options),
-        "entropy": _entropy(traffic, seed),
-        "after_offset": after_offset,
-        "after": after,
+        "entropy": flow_entropy(traffic["op_id"], seed),
+        **dependencies,
         "path_offset": np.ascontiguousarray(path_offset, np.int64),
         "path": np.ascontiguousarray(path, np.int32),
     }
 
 
-def _entropy(traffic: pl.DataFrame, seed: int) -> NDArray[np.uint32]:
-    """Stand-in for the source port of each operation's queue pair: fixed by its id and the seed."""
-    mixed = traffic["op_id"].cast(pl.UInt64).to_numpy() * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % 2**64)
-    mixed ^= mixed >> np.uint64(29)
-    return (mixed >> np.uint64(16)).astype(np.uint32)
-
-
-def _after(traffic: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    n = traffic.height
-    if "after" not in traffic.columns or traffic["after"].dtype == pl.Null:
-        return np.zeros(n + 1, np.int64), np.empty(0, np.uint32)
+def _dependencies(traffic: pl.DataFrame) -> Columns:
+    """Return ``after`` and ``gate`` as offsets and row numbers; what groups mean is told in `workload.traffic`."""
     ids = traffic["op_id"].cast(pl.UInt32)
-    if ids.n_unique() < n:
+    if ids.n_unique() < traffic.height:
         twice = ids.filter(ids.is_duplicated())[0]
         raise InputError(f"operation {twice} is there twice", key="op_id")
-    rows = pl.DataFrame(
-        {"op_id": ids, "row": pl.Series(range(n), dtype=pl.UInt32) if n else pl.Series([], dtype=pl.UInt32)}
+    group = (
+        traffic["group"].cast(pl.UInt32)
+        if "group" in traffic.columns
+        else pl.repeat(None, traffic.height, dtype=pl.UInt32, eager=True)
+    )
+    rows = pl.DataFrame({"op_id": ids, "group": group}).with_row_index("row")
+    listed = (
+        traffic["after"] if "after" in traffic.columns else pl.Series([None] * traffic.height, dtype=pl.List(pl.UInt32))
     )
     pairs = (
-        pl.DataFrame({"from": rows["row"], "after": traffic["after"].cast(pl.List(pl.UInt32))})
+        rows.select("row", "group", after=listed.cast(pl.List(pl.UInt32)))
         .explode("after")
         .drop_nulls("after")
-        .join(rows, left_on="after", right_on="op_id", how="left", maintain_order="left")
-    )
-    if pairs["row"].null_count():
-        lost = pairs.filter(pl.col("row").is_null()).row(0, named=True)
-        raise InputError(
-            f"operation {ids[lost['from']]} waits for operation {lost['after']}, which does not exist", key="after"
+        .join(
+            rows.rename({"row": "other", "group": "group_other"}),
+            left_on="after",
+            right_on="op_id",
+            how="left",
+            maintain_order="left",
         )
-    counts = np.bincount(pairs["from"].to_numpy(), minlength=n) if pairs.height else np.zeros(n, np.int64)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), pairs["row"].to_numpy().astype(np.uint32)
+    )
+    if pairs["other"].null_count():
+        lost = pairs.filter(pl.col("other").is_null()).row(0, named=True)
+        raise InputError(
+            f"operation {ids[lost['row']]} waits for operation {lost['after']}, which does not exist", key="after"
+        )
+    inside = (pl.col("group") == pl.col("group_other")).fill_null(False)
+    pieces = pairs.filter(inside).select("row", "other", lead=pl.lit(1, pl.UInt8))
+    ends = traffic.select(pl.col("src").cast(pl.Int64), pl.col("dst").cast(pl.Int64))
+    cycles = pl.concat([rows, ends], how="horizontal").filter(
+        pl.col("group").is_not_null() & ~pl.col("group").is_in(pairs.filter(inside)["group"].unique().implode())
+    )
+    steps = cycles.join(
+        cycles.select("group", pl.col("dst").alias("src"), pl.col("row").alias("other")),
+        on=["group", "src"],
+        maintain_order="left_right",
+    )
+    steps = steps.filter(pl.col("row") != pl.col("other")).select("row", "other", lead=pl.lit(0, pl.UInt8))
+    gates = pl.concat([pieces, steps]).sort("row", maintain_order=True)
+    held = pairs.filter(~inside)
+    return {
+        "after_offset": _offsets(held["row"], traffic.height),
+        "after": np.ascontiguousarray(held["other"].to_numpy(), np.uint32),
+        "gate_offset": _offsets(gates["row"], traffic.height),
+        "gate": np.ascontiguousarray(gates["other"].to_numpy(), np.uint32),
+        "gate_lead": np.ascontiguousarray(gates["lead"].to_numpy(), np.uint8),
+    }
+
+
+def _offsets(rows: pl.Series, count: int) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.bincount(rows.to_numpy(), minlength=count))]).astype(np.int64)
 
 
 def change_columns(changes: tuple[Change, ...], network: Network) -> Columns:

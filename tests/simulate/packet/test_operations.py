@@ -6,6 +6,7 @@ import pytest
 from railwright.errors import InputError
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import rocev2
+from railwright.workload.traffic import unfold
 
 MTU = 4096
 
@@ -60,3 +61,33 @@ def test_a_long_chain_uses_the_places_of_flows_again(star, sends) -> None:
     result = simulate_packets(star(4), sends(*rows, after=[[]] + [[i] for i in range(n - 1)]), rocev2())
     assert result.diagnosis is None
     assert (result.flows["start_us"].diff()[1:] > 0).all()
+
+
+def test_a_folded_ring_takes_as_long_as_its_steps_written_out(star, sends) -> None:
+    # One slow cable: all others wait for it in every step, which independent repetitions would not do.
+    net = star(6, gbps=[400.0, 400.0, 100.0, 400.0, 400.0, 400.0])
+    ring = sends(*((h, (h + 1) % 6, 4 * MTU) for h in range(6)), repeat=10, group=3)
+    folded = simulate_packets(net, ring, rocev2()).flows
+    written = simulate_packets(net, unfold(ring), rocev2()).flows
+    assert written.height == 60
+    assert folded["finish_us"].max() == pytest.approx(written["finish_us"].max(), rel=1e-9)
+    alone = simulate_packets(net, ring.with_columns(group=pl.lit(None, pl.UInt32)), rocev2()).flows
+    assert alone["finish_us"].min() < 0.5 * folded["finish_us"].min()
+
+
+def test_a_folded_pipeline_hands_on_piece_by_piece(star, sends) -> None:
+    chain = sends(*((h, h + 1, 8 * MTU) for h in range(4)), repeat=6, group=0, after=[[], [0], [1], [2]])
+    folded = simulate_packets(star(5), chain, rocev2()).flows
+    written = simulate_packets(star(5), unfold(chain), rocev2()).flows
+    assert folded["finish_us"].max() == pytest.approx(written["finish_us"].max(), rel=1e-9)
+    one = simulate_packets(star(5), sends((0, 1, 8 * MTU)), rocev2()).flows["fct_us"][0]
+    assert folded["finish_us"].max() == pytest.approx((6 + 3) * one, rel=1e-6)
+
+
+def test_a_long_chain_of_empty_operations_ends(star, sends) -> None:
+    n = 100_000
+    chain = pl.concat([sends((0, 1, 0))] * n).with_columns(
+        op_id=pl.Series(range(n)), after=pl.Series([[]] + [[i] for i in range(n - 1)]), kind=pl.lit("barrier")
+    )
+    result = simulate_packets(star(2), chain, rocev2())
+    assert result.diagnosis is None
