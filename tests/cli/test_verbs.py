@@ -94,6 +94,40 @@ def test_errors_of_the_design_name_the_line_of_the_spec(tmp_path, capsys):
     assert f"{spec}:4:" in capsys.readouterr().err
 
 
+def test_check_of_the_128_gpu_example_finds_no_error(capsys):
+    data = json_of(capsys, "check", str(EXAMPLES / "rail-only-128.yaml"))
+    assert data["counts"]["error"] == 0
+    assert set(data["findings"][0]) == {"code", "severity", "subject", "message", "fix", "source", "ignored"}
+
+
+def test_check_of_an_oversubscribed_backend_exits_with_1_and_names_rule_and_fix(capsys):
+    assert call(["check", str(EXAMPLES / "leaf-spine-64x400-oversubscribed.yaml")]) == 1
+    out = capsys.readouterr().out
+    assert "error RW101" in out
+    assert "fix: " in out
+
+
+def test_check_does_not_count_what_the_spec_waives(tmp_path, capsys):
+    text = (EXAMPLES / "leaf-spine-64x400-oversubscribed.yaml").read_text()
+    spec = tmp_path / "cluster.yaml"
+    spec.write_text(text + "# railwright: ignore RW101 because jobs stay below one leaf\n")
+    assert call(["check", str(spec), "-v"]) == 0
+    assert "waived RW101" in (out := capsys.readouterr().out)
+    assert "reason: jobs stay below one leaf" in out
+
+
+def test_check_needs_something_to_check(capsys):
+    assert call(["check"]) == 2
+    assert "give a plan or a spec, or --configs" in capsys.readouterr().err
+
+
+def test_built_configurations_agree_with_their_plan(tmp_path, capsys):
+    spec = str(EXAMPLES / "rail-only-128.yaml")
+    assert call(["build", spec, "-o", str(tmp_path / "configs"), "-q"]) == 0
+    capsys.readouterr()
+    assert json_of(capsys, "check", spec, "--configs", str(tmp_path / "configs"))["counts"]["error"] == 0
+
+
 @pytest.mark.parametrize(
     ("what", "kind", "field"),
     [

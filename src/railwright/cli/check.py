@@ -1,32 +1,54 @@
 """``railwright check``: the rules that a plan breaks."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railwright.cli.options import Json, PlanOrSpec, Quiet, Seed, Verbose
+from railwright.cli.options import Json, Quiet, Seed, Verbose
+from railwright.errors import InputError
 
 if TYPE_CHECKING:
     from railwright.findings import Finding
 
 
 def check(
-    source: PlanOrSpec,
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[PLAN|SPEC]", help="Folder of a plan or of a run, or a spec.")
+    ] = None,
+    configs: Annotated[
+        Path | None,
+        typer.Option(
+            "--configs", metavar="DIR", help="Configurations, a folder per device; alone or against the plan."
+        ),
+    ] = None,
     seed: Seed = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say which rules a plan breaks, why, and how to mend it.
+    """Say which rules a plan or its configurations break, why, and how to mend it.
 
-    Exit code 1 when a finding is an error. Findings that the spec waives (# railwright: ignore RW101 because …) do not count.
+    With --configs the configurations are checked: against each other, and against the plan when there is one. Exit code 1
+    when a finding is an error. Findings that the spec waives (# railwright: ignore RW101 because …) do not count.
     """
-    from railwright.check.engine import check_plan
     from railwright.cli.inputs import open_plan
     from railwright.cli.output import print_json
 
-    findings = check_plan(open_plan(source, seed))
+    plan = None if source is None else open_plan(source, seed)
+    if configs is not None:
+        from railwright.check.configs import check_configs
+
+        findings = check_configs(configs, plan)
+    elif plan is not None:
+        from railwright.check.engine import check_plan
+
+        findings = check_plan(plan)
+    else:
+        raise InputError(
+            "give a plan or a spec, or --configs with a folder of configurations, or both", key="PLAN|SPEC"
+        )
     if as_json:
         print_json(findings_as_dict(findings))
     else:

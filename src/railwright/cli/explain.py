@@ -67,9 +67,10 @@ def _find(what: str, folder: Path | None) -> _Explained:
 
 
 def _rule(what: str, known: list[str]) -> _Explained | None:
+    from railwright.check.configs import config_rule_texts
     from railwright.check.engine import rule_texts
 
-    rules = rule_texts()
+    rules = rule_texts() | config_rule_texts()
     known += rules
     rule = rules.get(what.upper())
     return None if rule is None else ("rule", rule.model_dump(mode="json"))

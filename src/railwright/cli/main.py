@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
     "init": ("plan", "init", _MAIN, "Write a commented spec that plans without edits."),
     "run": ("run", "run", _MAIN, "Plan, check, simulate and report: one spec in, one folder out."),
     "plan": ("plan", "plan", _STEP, "Design the networks of a spec. Without -o nothing is written."),
-    "check": ("check", "check", _STEP, "Say which rules a plan breaks, why, and how to mend it."),
+    "check": ("check", "check", _STEP, "Say which rules a plan or its configurations break, why, and how to mend it."),
     "simulate": (
         "simulate",
         "simulate",
@@ -36,6 +36,12 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
         "Simulate a collective on a plan, or your own flows on your own network.",
     ),
     "report": ("report", "report", _STEP, "Write the report of a plan: one HTML file that works offline."),
+    "build": (
+        "build",
+        "build",
+        _STEP,
+        "Write the configuration of every box of a plan: switches, servers, subnet managers, services.",
+    ),
     "extend": (
         "plan",
         "extend",
