@@ -12,6 +12,7 @@
 #include "flow/fold.hpp"
 #include "flow/sharing.hpp"
 #include "flow/schedule.hpp"
+#include "flow/spray.hpp"
 
 namespace nb = nanobind;
 using namespace railwright::flow;
@@ -152,8 +153,7 @@ nb::dict flow_run(const nb::dict& arrays, bool may_fold, std::uint64_t audit_eve
         const std::function<void()> poll = [&] { interrupts(); };
         if (folding.useful) {
             out = run(quotient(problem, folding), audit_every, poll);
-            for (std::vector<double>* values : {&out.start, &out.finish, &out.fct_sum, &out.fct_max})
-                expand(*values, folding.op_class, 0.0);
+            for (std::vector<double>* values : {&out.start, &out.finish}) expand(*values, folding.op_class, 0.0);
             for (std::vector<double>* values : {&out.link_bytes, &out.link_limited_bytes})
                 expand(*values, folding.link_class, 0.0);
         } else {
@@ -163,8 +163,6 @@ nb::dict flow_run(const nb::dict& arrays, bool may_fold, std::uint64_t audit_eve
     nb::dict result;
     result["start"] = hand_over(std::move(out.start));
     result["finish"] = hand_over(std::move(out.finish));
-    result["fct_sum"] = hand_over(std::move(out.fct_sum));
-    result["fct_max"] = hand_over(std::move(out.fct_max));
     result["link_bytes"] = hand_over(std::move(out.link_bytes));
     result["link_limited_bytes"] = hand_over(std::move(out.link_limited_bytes));
     result["instants"] = out.instants;
@@ -176,6 +174,39 @@ nb::dict flow_run(const nb::dict& arrays, bool may_fold, std::uint64_t audit_eve
     result["fills"] = out.work.fills;
     result["visits"] = out.work.visits;
     result["audit"] = out.audit;
+    return result;
+}
+
+nb::dict spray_paths(In<std::uint8_t> node_kind, In<std::int32_t> link_src, In<std::int32_t> link_dst, In<std::uint8_t> link_up,
+                     In<std::uint8_t> node_up, In<double> weight, In<std::int32_t> src, In<std::int32_t> dst, bool bundle) {
+    railwright::NetworkView view;
+    view.nodes = static_cast<std::int32_t>(node_kind.size());
+    view.links = static_cast<std::int32_t>(link_src.size());
+    view.node_kind = node_kind.data();
+    view.link_src = link_src.data();
+    view.link_dst = link_dst.data();
+    if (link_dst.size() != link_src.size() || link_up.size() != link_src.size() || node_up.size() != node_kind.size() ||
+        weight.size() != link_src.size() || dst.size() != src.size())
+        throw std::invalid_argument("spray_paths: arrays of unequal length");
+    for (std::int32_t link = 0; link < view.links; ++link)
+        for (const std::int32_t end : {view.link_src[link], view.link_dst[link]})
+            if (end < 0 || end >= view.nodes) throw std::invalid_argument("spray_paths: a link ends at a node that does not exist");
+    for (std::size_t i = 0; i < src.size(); ++i)
+        for (const std::int32_t end : {src.data()[i], dst.data()[i]})
+            if (end < 0 || end >= view.nodes || view.node_kind[end] != railwright::HOST)
+                throw std::invalid_argument("spray_paths: an endpoint is not a host");
+    SprayPaths paths;
+    {
+        nb::gil_scoped_release release;
+        railwright::Routes routes(view, link_up.data(), node_up.data());
+        paths = spray(view, routes, weight.data(), src.data(), dst.data(), src.size(), bundle);
+    }
+    nb::dict result;
+    result["offset"] = hand_over(std::move(paths.offset));
+    result["link"] = hand_over(std::move(paths.link));
+    result["share"] = hand_over(std::move(paths.share));
+    result["unreachable"] = hand_over(std::move(paths.unreachable));
+    result["stands_for"] = hand_over(std::move(paths.stands_for));
     return result;
 }
 
@@ -215,6 +246,8 @@ nb::object max_min_rates(In<double> capacity, In<std::int64_t> path_offset, In<s
 
 void bind_flow(nb::module_& m) {
     m.def("flow_run", &flow_run, nb::arg("arrays"), nb::arg("fold"), nb::arg("audit_every"));
+    m.def("spray_paths", &spray_paths, nb::arg("node_kind"), nb::arg("link_src"), nb::arg("link_dst"), nb::arg("link_up"),
+          nb::arg("node_up"), nb::arg("weight"), nb::arg("src"), nb::arg("dst"), nb::arg("bundle"));
     m.def("max_min_rates", &max_min_rates, nb::arg("capacity"), nb::arg("path_offset"), nb::arg("path_link"),
           nb::arg("path_share"), nb::arg("weight"), nb::arg("cap"), nb::arg("priority"));
 }

@@ -17,11 +17,11 @@ constexpr std::uint32_t WORTH_SKIPPING = 32;
 constexpr std::uint32_t NOBODY = 0xffffffff;
 
 struct Timed {
-    enum Kind : std::uint8_t { ARRIVE, DONE, OPEN, LINK, REROUTE };
+    enum Kind : std::uint8_t { ARRIVE, OPEN, LINK, REROUTE };
     double time;
     Kind kind;
     std::uint32_t id;
-    bool relative() const { return kind == ARRIVE || kind == DONE; }
+    bool relative() const { return kind == ARRIVE; }
     // For a heap with the earliest on top.
     bool operator<(const Timed& other) const {
         if (time != other.time) return time > other.time;
@@ -34,9 +34,9 @@ struct Snapshot {
     bool taken = false;
     double now = 0;
     std::uint64_t live_version = 0;
-    std::uint32_t leader_sent = 0;
-    std::vector<std::uint32_t> sent, arrived, blocked;
-    std::vector<double> fct_sum, remaining;
+    std::uint32_t leader_done = 0;
+    std::vector<std::uint32_t> done, blocked;
+    std::vector<double> remaining;
     std::vector<Timed> timed;
 };
 
@@ -47,15 +47,11 @@ class Run {
         const std::size_t ops = in_.ops();
         out_.start.assign(ops, NEVER);
         out_.finish.assign(ops, NEVER);
-        out_.fct_sum.assign(ops, 0);
-        out_.fct_max.assign(ops, 0);
         out_.link_bytes.assign(in_.links(), 0);
-        sent_.assign(ops, 0);
-        arrived_.assign(ops, 0);
+        done_.assign(ops, 0);
         blocked_.assign(ops, 0);
         running_.assign(ops, 0);
         pending_.assign(ops, 0);
-        repetition_start_.assign(ops, 0);
         arrival_.assign(ops, 0);
         live_place_.assign(ops, NOBODY);
         flow_slot_.assign(in_.flows(), NOBODY);
@@ -162,7 +158,6 @@ class Run {
     void fire(const Timed& due) {
         switch (due.kind) {
             case Timed::ARRIVE: arrive(due.id); break;
-            case Timed::DONE: left(due.id); break;
             case Timed::OPEN: release(due.id); break;
             case Timed::LINK: sharing_.set_capacity(in_.link_change_link[due.id], in_.link_change_capacity[due.id]); break;
             case Timed::REROUTE: reroute(due.id); break;
@@ -170,7 +165,7 @@ class Run {
     }
 
     void release(std::uint32_t op) {
-        if (--blocked_[op] == 0 && sent_[op] < in_.op_repeat[op]) ready_.push_back(op);
+        if (--blocked_[op] == 0 && done_[op] < in_.op_repeat[op]) ready_.push_back(op);
     }
 
     void drain() {
@@ -188,21 +183,16 @@ class Run {
             live_.push_back(op);
             ++live_version_;
         }
-        if (leader_ == NOBODY && in_.op_repeat[op] - sent_[op] >= WORTH_SKIPPING) {
+        if (leader_ == NOBODY && in_.op_repeat[op] - done_[op] >= WORTH_SKIPPING) {
             leader_ = op;
             restart_search();
         }
         running_[op] = 1;
         ++blocked_[op];
-        repetition_start_[op] = now_;
         arrival_[op] = now_;
         if (in_.op_kind[op] == TIMED) {
             arrival_[op] = now_ + in_.op_duration[op];
-            if (arrival_[op] > edge()) {
-                appoint(arrival_[op], Timed::DONE, op);
-            } else {
-                left(op);
-            }
+            left(op);
             return;
         }
         const auto first = static_cast<std::uint32_t>(in_.flow_offset[op]);
@@ -258,33 +248,22 @@ class Run {
         if (--pending_[op] == 0) left(op);
     }
 
-    // The repetition's last byte has left the sender.
+    // The repetition's last byte has left the sender (or it is a timed one): all that is missing is time.
     void left(std::uint32_t op) {
-        ++out_.repetitions;
-        running_[op] = 0;
-        const std::uint32_t next = ++sent_[op];
-        const double fct = arrival_[op] - repetition_start_[op];
-        out_.fct_sum[op] += fct;
-        out_.fct_max[op] = std::max(out_.fct_max[op], fct);
-        if (op == leader_) leader_moved_ = true;
-        if (next < in_.op_repeat[op]) {
-            for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
-                if (in_.wait_lag[w] >= 0 && arrived_[in_.wait_op[w]] + in_.wait_lag[w] < next + 1) ++blocked_[op];
-        }
         if (arrival_[op] > edge()) {
             appoint(arrival_[op], Timed::ARRIVE, op);
-            release(op);
         } else {
-            release(op);
             arrive(op);
         }
     }
 
     void arrive(std::uint32_t op) {
-        const std::uint32_t count = ++arrived_[op];
+        ++out_.repetitions;
+        if (op == leader_) leader_moved_ = true;
+        const std::uint32_t count = ++done_[op];
         const bool whole = count == in_.op_repeat[op];
         if (whole) {
-            out_.finish[op] = std::max(now_, arrival_[op]);
+            out_.finish[op] = arrival_[op];
             const std::uint32_t place = live_place_[op];
             live_[place] = live_.back();
             live_place_[live_[place]] = place;
@@ -294,11 +273,17 @@ class Run {
         }
         for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i) {
             const Follower follower = follower_[i];
-            const bool met = follower.lag == WHOLE
-                                 ? whole
-                                 : !running_[follower.op] && count + follower.lag == sent_[follower.op] + 1;
-            if (met && !(follower.lag >= 0 && sent_[follower.op] == in_.op_repeat[follower.op])) release(follower.op);
+            const std::uint32_t next = done_[follower.op];
+            const bool met = follower.lag == WHOLE ? whole
+                                                   : !running_[follower.op] && next < in_.op_repeat[follower.op] &&
+                                                         count + follower.lag == next + 1;
+            if (met) release(follower.op);
         }
+        running_[op] = 0;
+        if (!whole)
+            for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
+                if (in_.wait_lag[w] >= 0 && done_[in_.wait_op[w]] + in_.wait_lag[w] < count + 1) ++blocked_[op];
+        release(op);
     }
 
     void reroute(std::uint32_t index) {
@@ -368,17 +353,13 @@ class Run {
         s.taken = true;
         s.now = now_;
         s.live_version = live_version_;
-        s.leader_sent = sent_[leader_];
-        s.sent.clear();
-        s.arrived.clear();
+        s.leader_done = done_[leader_];
+        s.done.clear();
         s.blocked.clear();
-        s.fct_sum.clear();
         s.remaining.clear();
         for (const std::uint32_t op : live_) {
-            s.sent.push_back(sent_[op]);
-            s.arrived.push_back(arrived_[op]);
+            s.done.push_back(done_[op]);
             s.blocked.push_back(blocked_[op]);
-            s.fct_sum.push_back(out_.fct_sum[op]);
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 s.remaining.push_back(flow_slot_[f] == NOBODY ? -1 : sharing_.remaining(flow_slot_[f]));
             }
@@ -391,12 +372,11 @@ class Run {
     bool recurs() const {
         const Snapshot& s = snapshot_;
         if (!s.taken || s.live_version != live_version_) return false;
-        const std::uint32_t moved = sent_[leader_] - s.leader_sent;
+        const std::uint32_t moved = done_[leader_] - s.leader_done;
         std::size_t next = 0;
         for (std::size_t i = 0; i < live_.size(); ++i) {
             const std::uint32_t op = live_[i];
-            if (sent_[op] - s.sent[i] != moved || arrived_[op] - s.arrived[i] != moved || blocked_[op] != s.blocked[i])
-                return false;
+            if (done_[op] - s.done[i] != moved || blocked_[op] != s.blocked[i]) return false;
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 const double before = s.remaining[next++];
                 const std::uint32_t slot = flow_slot_[f];
@@ -434,11 +414,11 @@ class Run {
     void skip() {
         const Snapshot& s = snapshot_;
         const double period = now_ - s.now;
-        const std::uint32_t moved = sent_[leader_] - s.leader_sent;
+        const std::uint32_t moved = done_[leader_] - s.leader_done;
         if (!(period > 0) || !moved) return;
         double cycles = INF;
         for (const std::uint32_t op : live_)
-            cycles = std::min(cycles, std::floor((in_.op_repeat[op] - 1.0 - sent_[op]) / moved));
+            cycles = std::min(cycles, std::floor((in_.op_repeat[op] - 1.0 - done_[op]) / moved));
         for (const Timed& timed : timed_)
             if (!timed.relative()) cycles = std::min(cycles, std::floor((timed.time - now_) / period) - 1);
         if (!(cycles >= 1)) return;
@@ -446,13 +426,9 @@ class Run {
         const auto more = static_cast<std::uint32_t>(cycles) * moved;
         sharing_.skip(cycles, jump);
         now_ += jump;
-        for (std::size_t i = 0; i < live_.size(); ++i) {
-            const std::uint32_t op = live_[i];
-            sent_[op] += more;
-            arrived_[op] += more;
-            repetition_start_[op] += jump;
+        for (const std::uint32_t op : live_) {
+            done_[op] += more;
             arrival_[op] += jump;
-            out_.fct_sum[op] += cycles * (out_.fct_sum[op] - s.fct_sum[i]);
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 done_bytes_[f] += more * in_.flow_bytes[f];
             }
@@ -476,9 +452,9 @@ class Run {
     Outcome out_;
     double now_ = 0;
 
-    std::vector<std::uint32_t> sent_, arrived_, blocked_, pending_;  // per operation
+    std::vector<std::uint32_t> done_, blocked_, pending_;  // per operation
     std::vector<std::uint8_t> running_;
-    std::vector<double> repetition_start_, arrival_;
+    std::vector<double> arrival_;
     std::vector<std::int64_t> follower_offset_;
     std::vector<Follower> follower_;
     std::vector<std::uint32_t> live_, live_place_;  // started and not finished

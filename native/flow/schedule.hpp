@@ -1,8 +1,8 @@
 // Runs a graph of operations over max-min fair flows: who starts when, what each transfer gets, when it arrives.
 //
 // An operation is a timed step (compute, reduce, barrier) or a send of one or more flows; with `repeat` it runs that many times
-// in sequence. A repetition starts when the previous one has left the sender and every wait is met; it is finished when the
-// last of its flows has arrived (`latency` after its last byte left). A wait has a lag: `WHOLE` = the other operation's last
+// in sequence. A repetition starts when the previous one has finished and every wait is met; it is finished when the last of
+// its flows has arrived (`latency` after its last byte left). A wait has a lag: `WHOLE` = the other operation's last
 // repetition, 0 = the repetition with the same number, 1 = the one before.
 //
 // When every running operation is a repetition and the state (who is where, what is left, what is under way) recurs, the run
@@ -60,7 +60,6 @@ struct Problem {
 
 struct Outcome {
     std::vector<double> start, finish;         // per operation: first repetition's start, last arrival; NaN = never
-    std::vector<double> fct_sum, fct_max;      // per operation over its repetitions
     std::vector<double> link_bytes;            // per link
     std::vector<double> link_limited_bytes;    // per link: bytes of flows while this link held them back
     double capped_bytes = 0;                   // bytes of flows held back by their own cap

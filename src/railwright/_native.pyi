@@ -33,3 +33,24 @@ def simulate_packets(
     changes: dict[str, NDArray[Any]],
     options: PacketRun,
 ) -> dict[str, Any]: ...
+def flow_run(arrays: dict[str, NDArray[Any]], fold: bool, audit_every: int) -> dict[str, Any]: ...
+def spray_paths(
+    node_kind: NDArray[np.uint8],
+    link_src: NDArray[np.int32],
+    link_dst: NDArray[np.int32],
+    link_up: NDArray[np.uint8],
+    node_up: NDArray[np.uint8],
+    weight: NDArray[np.float64],
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    bundle: bool,
+) -> dict[str, NDArray[Any]]: ...
+def max_min_rates(
+    capacity: NDArray[np.float64],
+    path_offset: NDArray[np.int64],
+    path_link: NDArray[np.int32],
+    path_share: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    cap: NDArray[np.float64],
+    priority: NDArray[np.uint8],
+) -> NDArray[np.float64]: ...

@@ -9,6 +9,7 @@ at every switch, so that both engines choose the same links for the same seed.
 from collections.abc import Iterable
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from railwright import _native
@@ -51,6 +52,35 @@ def route(
     ``scale_up`` lets two endpoints of one server use its internal switch. A flow to itself has an empty path.
     Raises InputError that names the pairs that cannot reach each other.
     """
+    offsets, links, unreachable = route_where_possible(
+        network,
+        src,
+        dst,
+        entropy=entropy,
+        mode=mode,
+        seed=seed,
+        scale_up=scale_up,
+        failed_links=failed_links,
+        failed_nodes=failed_nodes,
+    )
+    if unreachable.size:
+        raise InputError(no_path(network, src, dst, unreachable))
+    return offsets, links
+
+
+def route_where_possible(
+    network: Network,
+    src: NDArray[np.integer],
+    dst: NDArray[np.integer],
+    *,
+    entropy: NDArray[np.integer] | int = 0,
+    mode: str = "ecmp",
+    seed: int = 0,
+    scale_up: bool = True,
+    failed_links: Iterable[int] | NDArray[np.integer] | None = None,
+    failed_nodes: Iterable[int] | NDArray[np.integer] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Return what `route` does and the numbers of the pairs without a path, which have an empty one here."""
     if mode not in MODES:
         raise InputError(f"path mode {mode!r} is unknown{nearest(mode, MODES)}; choose one of {', '.join(MODES)}")
     sources = np.ascontiguousarray(src, np.int32)
@@ -61,7 +91,7 @@ def route(
             wrong = ends[(ends < 0) | (ends >= hosts)][0]
             raise InputError(f"endpoint {wrong} does not exist; endpoints are 0 to {hosts - 1}", key=name)
     spread = np.broadcast_to(np.asarray(entropy, np.uint32), sources.shape)
-    offsets, links, unreachable = _native.route_flows(
+    return _native.route_flows(
         np.ascontiguousarray(network.node_kind),
         np.ascontiguousarray(network.link_src),
         np.ascontiguousarray(network.link_dst),
@@ -74,12 +104,17 @@ def route(
         seed,
         scale_up,
     )
-    if unreachable.size:
-        raise InputError(_no_path(network, sources, targets, unreachable))
-    return offsets, links
 
 
-def _no_path(network: Network, src: NDArray[np.int32], dst: NDArray[np.int32], flows: NDArray[np.int64]) -> str:
+def flow_entropy(op_id: pl.Series, seed: int) -> NDArray[np.uint32]:
+    """Return the stand-in for the source port of each operation's queue pair: fixed by its id and the seed."""
+    mixed = op_id.cast(pl.UInt64).to_numpy() * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % 2**64)
+    mixed ^= mixed >> np.uint64(29)
+    return (mixed >> np.uint64(16)).astype(np.uint32)
+
+
+def no_path(network: Network, src: NDArray[np.integer], dst: NDArray[np.integer], flows: NDArray[np.integer]) -> str:
+    """Return the sentence that names the pairs ``flows`` which cannot reach each other."""
     pairs = dict.fromkeys(
         f"{network.node_name[int(src[i])]} → {network.node_name[int(dst[i])]}" for i in flows[: 20 * _NAMED]
     )
