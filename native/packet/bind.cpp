@@ -260,6 +260,12 @@ void bind_packet(nb::module_& m) {
         .FIELD(CubicOptions, beta)
         .FIELD(CubicOptions, c)
         .FIELD(CubicOptions, initial_packets);
+    nb::class_<IbccOptions>(m, "PacketIbcc")
+        .def(nb::init<>())
+        .FIELD(IbccOptions, increase)
+        .FIELD(IbccOptions, limit)
+        .FIELD(IbccOptions, timer_us)
+        .FIELD(IbccOptions, table_base);
     nb::class_<Options>(m, "PacketRun")
         .def(nb::init<>())
         .FIELD(Options, seed)
@@ -299,6 +305,7 @@ void bind_packet(nb::module_& m) {
         .FIELD(Options, dcqcn)
         .FIELD(Options, hpcc)
         .FIELD(Options, dctcp)
-        .FIELD(Options, cubic);
+        .FIELD(Options, cubic)
+        .FIELD(Options, ibcc);
     m.def("simulate_packets", &simulate, nb::arg("network"), nb::arg("operations"), nb::arg("changes"), nb::arg("options"));
 }

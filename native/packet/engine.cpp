@@ -7,6 +7,7 @@
 #include "packet/control_dcqcn.hpp"
 #include "packet/control_dctcp.hpp"
 #include "packet/control_hpcc.hpp"
+#include "packet/control_ibcc.hpp"
 #include "packet/engine_changes.hpp"
 #include "packet/engine_credit.hpp"
 #include "packet/engine_link.hpp"
@@ -26,6 +27,7 @@ std::unique_ptr<Control> make_control(const std::string& name, const Options& o)
     if (name == "hpcc") return std::make_unique<Hpcc>(o.hpcc);
     if (name == "dctcp") return std::make_unique<Dctcp>(o.dctcp);
     if (name == "cubic") return std::make_unique<Cubic>(o.cubic, o.payload_bytes);
+    if (name == "ibcc") return std::make_unique<Ibcc>(o.ibcc);
     throw std::invalid_argument("unknown congestion control " + name);
 }
 

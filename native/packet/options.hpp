@@ -50,6 +50,11 @@ struct DctcpOptions {
     double additive_gbps = 0.6, minimum_gbps = 0.1;
 };
 
+struct IbccOptions {
+    int increase = 1, limit = 127;
+    double timer_us = 153.6, table_base = 1.05;
+};
+
 struct CubicOptions {
     double beta = 0.7, c = 0.4;
     double initial_packets = 10;
@@ -90,6 +95,7 @@ struct Options {
     HpccOptions hpcc;
     DctcpOptions dctcp;
     CubicOptions cubic;
+    IbccOptions ibcc;
 };
 
 }  // namespace railwright::packet

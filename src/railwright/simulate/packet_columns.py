@@ -283,6 +283,7 @@ def native_options(options: PacketOptions, seed: int) -> _native.PacketRun:
         "dcqcn": _filled(_native.PacketDcqcn(), options.dcqcn.model_dump()),
         "hpcc": _filled(_native.PacketHpcc(), options.hpcc.model_dump()),
         "dctcp": _filled(_native.PacketDctcp(), options.dctcp.model_dump()),
+        "ibcc": _filled(_native.PacketIbcc(), options.ibcc.model_dump()),
         "cubic": _filled(_native.PacketCubic(), options.cubic.model_dump()),
     }
     return _filled(run, plain | derived)

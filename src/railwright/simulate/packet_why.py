@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from railwright.simulate.network import HOST, Network
+from railwright.simulate.network import SWITCH, Network
 from railwright.simulate.packet_options import PacketOptions
 from railwright.units import format_bytes, format_gbps, format_us
 
@@ -74,7 +74,7 @@ def explain(
             f"bottleneck: {_link_name(network, most)} ({format_gbps(float(network.link_gbps[most]))})"
             f" was {util[most]:.0%} busy, its queue reached {format_bytes(float(links['queue_max_bytes'][most]))}"
         )
-    switch = network.node_kind[network.link_src] != HOST
+    switch = network.node_kind[network.link_src] == SWITCH
     longest = float(raw["link_queue_max"][switch].max()) if switch.any() else 0.0
     first = options.classes[0]
     if first.kmax_bytes:

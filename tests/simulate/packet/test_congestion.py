@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import PacketOptions, parse_options, rocev2
+from railwright.simulate.packet_options import PacketOptions, infiniband, parse_options, rocev2
 
 MTU = 4096
 WIRE = (MTU + 82) / MTU
@@ -74,6 +74,22 @@ def test_dcqcn_queue_stands_at_the_fixed_point_of_the_fluid_model(star, sends, f
     capacity, additive, counter = 40e9 / packet, 40e6 / packet, 10e6 / 1024
     marked = np.cbrt(additive * flows**2 / (50e-6 * capacity**2) * (1 / counter + flows / (55e-6 * capacity)) ** 2)
     assert mean_bytes == pytest.approx(kmin + marked / pmax * (kmax - kmin), rel=0.3)
+
+
+def test_infiniband_congestion_control_spares_a_victim_of_credits(network, sends) -> None:
+    # As above with credits: the incast stops the uplinks, the victim waits behind it; BECNs slow the incast down instead.
+    cables = [(h, 15 + h // 5) for h in range(15)] + [(15, 18), (16, 18), (17, 18)]
+    net = network(15, 4, cables, gbps=[100.0] * 15 + [400.0] * 3)
+    rows = sends(*((h, 10, 40e6) for h in (0, 1, 2, 3, 5, 6, 7, 8)), (4, 11, 10e6, 5000.0))
+
+    def victim(control: str) -> float:
+        base = infiniband(paths="ecmp", congestion_control=control)
+        data = base.classes[0].model_copy(update={"kmin_bytes": 20e3, "kmax_bytes": 40e3, "pmax": 0.05})
+        result = simulate_packets(net, rows, parse_options({**base.model_dump(), "classes": (data, *base.classes[1:])}))
+        assert result.counters["drops"] == 0
+        return result.flows["fct_us"][8] / result.flows["ideal_us"][8]
+
+    assert victim("ibcc") < 0.6 * victim("none")
 
 
 def two_classes(first: dict[str, object], second: dict[str, object]) -> PacketOptions:
