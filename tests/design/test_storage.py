@@ -178,3 +178,10 @@ def test_the_published_storage_fabric_comes_out_of_the_example(superpod: Plan) -
         count_cables(superpod, "storage")
         == published("storage cables 400G") + published("storage splitter cables") + managers
     )
+
+
+def test_a_full_backend_gets_smaller_units_and_says_why(make_plan: MakePlan) -> None:
+    plan = make_plan(64, backend={"topology": "rail-optimized", "switch": "sn5400"}, converge=["backend", "storage"])
+    assert plan.spec.backend.servers_per_unit is not None
+    assert plan.spec.backend.servers_per_unit < 32
+    assert "share the backend" in next(r["why"] for r in plan.reasons if r["what"] == "servers_per_unit")

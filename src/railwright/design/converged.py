@@ -49,6 +49,12 @@ def leave_room(context: Context) -> Context:
                     break
                 size -= max(1, size // MOST_TRIALS)
                 continue
+            if section.servers_per_unit is not None:
+                context.decisions["backend"].choose(
+                    "servers_per_unit",
+                    section.servers_per_unit,
+                    "smaller units than the leaves could hold: boxes of the networks that share the backend need ports",
+                )
             return replace(context, spec=trial.spec)
     return context
 
