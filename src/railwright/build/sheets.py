@@ -26,7 +26,7 @@ _NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # Cell formats by name: the position is the style's index in styles.xml.
-_FORMATS = {"text": "General", "integer": "#,##0", "decimal": "#,##0.00", "usd": "$#,##0.00", "exact": "General"}
+_FORMATS = {"exact": "General", "text": "General", "integer": "#,##0", "decimal": "#,##0.00", "usd": "$#,##0.00"}
 _STYLE = {name: number for number, name in enumerate(_FORMATS)}
 _HEAD_STYLE = len(_FORMATS)
 
@@ -43,7 +43,10 @@ def guarded(frame: pl.DataFrame) -> pl.DataFrame:
     """Return ``frame`` with an apostrophe before every text that a spreadsheet would take for a formula."""
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     return frame.with_columns(
-        pl.when(pl.col(name).str.contains(_FORMULA)).then(pl.lit("'") + pl.col(name)).otherwise(pl.col(name)).alias(name)
+        pl.when(pl.col(name).str.contains(_FORMULA))
+        .then(pl.lit("'") + pl.col(name))
+        .otherwise(pl.col(name))
+        .alias(name)
         for name in texts
     )
 
@@ -89,7 +92,7 @@ def _sheet_xml(sheet: Sheet, start: int) -> Iterator[str]:
     last = f"{_letters(max(1, rows.width))}{rows.height + 1}"
     yield (
         '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
-        f'<worksheet xmlns="{_MAIN}"><dimension ref="A1:{last}"/><sheetViews><sheetView workbookViewId="0">'
+        f'<worksheet xmlns="{_MAIN}"><sheetPr><pageSetUpPr fitToPage="1"/></sheetPr><dimension ref="A1:{last}"/><sheetViews><sheetView workbookViewId="0">'
         '<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews><cols>'
     )
     for number, width in enumerate(_widths(rows), start=1):
@@ -108,7 +111,10 @@ def _sheet_xml(sheet: Sheet, start: int) -> Iterator[str]:
         ]
         row = pl.concat_str([pl.lit('<row r="'), number, pl.lit('">'), *cells, pl.lit("</row>")])
         yield "".join(chunk.select(row.alias("row")).to_series())
-    yield f'</sheetData><autoFilter ref="A1:{last}"/></worksheet>'
+    yield (
+        f'</sheetData><autoFilter ref="A1:{last}"/>'
+        '<pageSetup paperSize="8" orientation="landscape" fitToWidth="1" fitToHeight="0"/></worksheet>'
+    )
 
 
 def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str | None) -> pl.Expr:
@@ -119,7 +125,9 @@ def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str
         clean = value.str.replace_all(_NOT_XML, "")
         for plain_text, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             clean = clean.str.replace_all(plain_text, escaped, literal=True)
-        cell = pl.concat_str(place, pl.lit('" t="inlineStr"><is><t xml:space="preserve">'), clean, pl.lit("</t></is></c>"))
+        cell = pl.concat_str(
+            place, pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t xml:space="preserve">'), clean, pl.lit("</t></is></c>")
+        )
         return pl.when(value.is_null() | (value == "")).then(pl.lit("")).otherwise(cell)
     if kind == pl.Boolean:
         cell = pl.concat_str(place, pl.lit('" t="b"><v>'), value.cast(pl.Int8).cast(pl.String), pl.lit("</v></c>"))
@@ -137,7 +145,7 @@ def _widths(rows: pl.DataFrame) -> list[float]:
         pl.col(name).cast(pl.String).str.len_chars().max().fill_null(0) for name in head.columns
     ).row(0) if head.height else [0] * head.width  # fmt: skip
     return [
-        min(WIDEST, max(int(longest), len(name) + 3) + 1.5) for name, longest in zip(rows.columns, found, strict=True)
+        min(WIDEST, max(int(longest), len(name) + 3) + 3.0) for name, longest in zip(rows.columns, found, strict=True)
     ]
 
 
@@ -165,7 +173,13 @@ def _frame_of(names: list[str]) -> dict[str, str]:
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
     numbers = range(1, len(names) + 1)
     sheets = "".join(
-        f'<sheet name="{_escape_text(name)}" sheetId="{n}" r:id="rId{n}"/>' for n, name in zip(numbers, names, strict=True)
+        f'<sheet name="{_escape_text(name)}" sheetId="{n}" r:id="rId{n}"/>'
+        for n, name in zip(numbers, names, strict=True)
+    )
+    # The header is repeated on every printed page (paper A3, as wide as the sheet).
+    titles = "".join(
+        f"<definedName name=\"_xlnm.Print_Titles\" localSheetId=\"{n}\">'{_escape_text(name)}'!$1:$1</definedName>"
+        for n, name in enumerate(names)
     )
     related = "".join(
         f'<Relationship Id="rId{n}" Type="{_RELATIONS}/worksheet" Target="worksheets/sheet{n}.xml"/>' for n in numbers
@@ -177,8 +191,9 @@ def _frame_of(names: list[str]) -> dict[str, str]:
         f'<numFmt numFmtId="{164 + n}" formatCode="{_escape_text(code)}"/>' for n, code in enumerate(_FORMATS.values())
     )
     cells = "".join(
-        f'<xf numFmtId="{0 if code == "General" else 164 + n}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'
-        for n, code in enumerate(_FORMATS.values())
+        f'<xf numFmtId="{0 if code == "General" else 164 + n}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1" '
+        + ('applyAlignment="1"><alignment horizontal="left" indent="1"/></xf>' if name == "text" else "/>")
+        for n, (name, code) in enumerate(_FORMATS.items())
     )
     return {
         "[Content_Types].xml": (
@@ -193,7 +208,8 @@ def _frame_of(names: list[str]) -> dict[str, str]:
             f'<Relationship Id="rId1" Type="{_RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>'
         ),
         "xl/workbook.xml": (
-            f'{head}<workbook xmlns="{_MAIN}" xmlns:r="{_RELATIONS}"><sheets>{sheets}</sheets></workbook>'
+            f'{head}<workbook xmlns="{_MAIN}" xmlns:r="{_RELATIONS}"><sheets>{sheets}</sheets>'
+            f"<definedNames>{titles}</definedNames></workbook>"
         ),
         "xl/_rels/workbook.xml.rels": (
             f'{head}<Relationships xmlns="{_PACKAGE}/relationships">{related}'
@@ -208,7 +224,8 @@ def _frame_of(names: list[str]) -> dict[str, str]:
             '<borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>'
             '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>'
             f'<cellXfs count="{len(_FORMATS) + 1}">{cells}'
-            '<xf numFmtId="0" fontId="1" fillId="2" borderId="0" xfId="0" applyFont="1" applyFill="1"/></cellXfs>'
+            '<xf numFmtId="0" fontId="1" fillId="2" borderId="0" xfId="0" applyFont="1" applyFill="1" applyAlignment="1">'
+            '<alignment horizontal="left" indent="1"/></xf></cellXfs>'
             '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>'
         ),
     }
