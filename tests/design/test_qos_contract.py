@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -164,6 +164,7 @@ def test_our_thresholds_stand_beside_the_vendors_and_inside_their_range() -> Non
 
 
 @given(gbps=st.sampled_from([100.0, 200.0, 400.0, 800.0]), rtt=st.floats(1, 100))
+@settings(deadline=None)
 def test_rate_rtt_thresholds_are_the_bytes_in_flight(gbps: float, rtt: float) -> None:
     low, high = Ecn(kind="rate-rtt", kmin=1, kmax=4, pmax=0.05).threshold_bytes(gbps, rtt) or (0, 0)
     assert low == pytest.approx(gbps * 1e9 / 8 * rtt * 1e-6, abs=1)
@@ -171,6 +172,7 @@ def test_rate_rtt_thresholds_are_the_bytes_in_flight(gbps: float, rtt: float) ->
 
 
 @given(dscp=st.integers(0, 63), profile=st.sampled_from(["dcqcn+pfc", "ecn-only", "pfc-only"]))
+@settings(deadline=None)
 def test_every_dscp_has_exactly_one_class(dscp: int, profile: str) -> None:
     contract = profile_contract(profile)
     assert contract.dscp_to_priority()[dscp] == contract.class_of(dscp).priority

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.catalog import qos
@@ -128,6 +128,7 @@ def test_512_ports_of_400g_at_300_m_do_not_fit() -> None:
     model=st.sampled_from(["sn5600", "z9864f", "sn4700"]),
     lengths=st.tuples(st.floats(0, 300), st.floats(0, 300)),
 )
+@settings(deadline=None)
 def test_headroom_never_falls_with_length(speed: float, model: str, lengths: tuple[float, float]) -> None:
     short, long = sorted(lengths)
     frame = link_headroom(pl.concat([ports(model, speed, short), ports(model, speed, long)]))

@@ -28,6 +28,7 @@ from railwright.errors import InputError, MissingError
 FILE = "startup-config"
 BFD_MS = 100
 ANY_AS = "ANY-AS"
+_PROFILE_FIELDS = ("trust_dscp", "pfc", "watchdog", "marking")
 _ACTIONS = {"drop": "drop", "alert": "notify-only", "forward": "notify-only"}
 _FEC = {"rs": "reed_solomon", "fc": "fire_code"}
 _WITH_LANES = {
@@ -292,12 +293,9 @@ def _find(reader: _Reader, key: str) -> int | None:
             return None
         rest = key.removeprefix(f"port/{port}").lstrip("/")
         profile = reader.profile_of.get(port)
-        tries = [
-            f"port/{port}/{rest}",
-            f"profile/{profile}/{rest}",
-            f"profile/{profile}/{'/'.join(rest.split('/')[:2])}",
-        ]
-        tries += [f"profile/{profile}", f"port/{port}"]
+        own, shared = f"port/{port}", f"profile/{profile}"
+        places = (shared, own) if rest.split("/")[0] in _PROFILE_FIELDS else (own, shared)
+        tries = [f"{own}/{rest}", f"{shared}/{rest}", f"{shared}/{'/'.join(rest.split('/')[:2])}", *places]
         return next((reader.lines[t] for t in tries if t in reader.lines), None)
     return None
 

@@ -12,6 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
+from railwright.build.block_yaml import read_block
 from railwright.build.contract import (
     NOT_MAPPED,
     Bgp,
@@ -247,7 +248,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     path = next((p for p in files if p.endswith((".yaml", ".yml"))), None)
     lines: dict[tuple[str, ...], int] = {}
     if path is not None:
-        tree = _parse_yaml(path, files[path])
+        tree, lines = _parse_yaml(path, files[path])
     else:
         path = next(iter(files))
         tree, lines = _parse_commands(files[path])
@@ -288,20 +289,28 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     return Reading(view, (path,), locate)
 
 
-def _parse_yaml(path: str, text: str) -> Tree:
-    try:
-        data = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise InputError(f"not YAML: {error.problem}", file=path, line=mark.line + 1 if mark else None) from None
-    parts = data if isinstance(data, list) else [data]
+def _parse_yaml(path: str, text: str) -> tuple[Tree, dict[tuple[str, ...], int]]:
+    """Return the settings and their lines; the lines are left to :func:`yaml_lines` when only the full parser knows the file."""
+    quick = read_block(text)
+    lines: dict[tuple[str, ...], int] = {}
+    parts: Any
+    if quick is not None:
+        parts, lines = quick
+        lines = {p[1:] if p[0] == "set" else p: number for p, number in lines.items() if p != ("set",)}
+    else:
+        try:
+            data = YAML(typ="safe", pure=True).load(text)
+        except MarkedYAMLError as error:
+            mark = error.problem_mark
+            raise InputError(f"not YAML: {error.problem}", file=path, line=mark.line + 1 if mark else None) from None
+        parts = data if isinstance(data, list) else [data]
     found: Tree = {}
     for part in parts:
         if isinstance(part, dict):
             found |= part.get("set", part if "header" not in part else {})
     if not found:
         raise InputError("has no 'set' with NVUE settings", file=path)
-    return _texts(found)
+    return _texts(found), lines
 
 
 def _texts(tree: Mapping[Any, Any]) -> Tree:

@@ -21,6 +21,10 @@ class Readings:
     servers: tuple[HostReading, ...]
     unread: tuple[str, ...]
 
+    def all(self) -> list[Reading | HostReading]:
+        """Return switches and servers."""
+        return [*self.switches, *self.servers]
+
 
 def read_configs(directory: Path) -> Readings:
     """Read every device folder of ``directory``; paths in the readings are relative to it.

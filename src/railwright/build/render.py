@@ -143,7 +143,7 @@ def _peers(plan: Plan, views: Sequence[DeviceView]) -> dict[int, str]:
 
 
 def _infiniband(plan: Plan, contracts: Mapping[str, QosContract], guids: Mapping[str, int] | None) -> dict[str, str]:
-    files = {}
+    files: dict[str, str] = {}
     for network, contract in contracts.items():
         if contract.transport == "infiniband" and not plan.links.filter(pl.col("network") == network).is_empty():
             for fabric in opensm.fabrics(plan, network, guids):

@@ -361,10 +361,10 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
     parts = key.split("/")
     if parts[0] == "dscp":
         yield from (("DSCP_TO_TC_MAP", m, parts[1]) for m in db.get("DSCP_TO_TC_MAP", {}))
-        yield ("DSCP_TO_TC_MAP",)
+        yield from (("DSCP_TO_TC_MAP", m) for m in db.get("DSCP_TO_TC_MAP", {}))
     elif parts[0] == "priority":
         yield from (("TC_TO_QUEUE_MAP", m, parts[1]) for m in db.get("TC_TO_QUEUE_MAP", {}))
-        yield ("TC_TO_QUEUE_MAP",)
+        yield from (("TC_TO_QUEUE_MAP", m) for m in db.get("TC_TO_QUEUE_MAP", {}))
     elif parts[0] == "queue":
         reference = _first_scheduler(db, int(parts[1]))
         yield from ([("SCHEDULER", reference)] if reference else [])
@@ -393,7 +393,7 @@ def _port_paths(tables: Tables, parts: list[str]) -> Iterator[tuple[str, ...]]:
         yield ("BREAKOUT_CFG", _cage_port(db, port), "brkout_mode")
     elif what == "cable_m":
         yield from ((("CABLE_LENGTH", t, port)) for t in db.get("CABLE_LENGTH", {}))
-        yield ("CABLE_LENGTH",)
+        yield from (("CABLE_LENGTH", t) for t in db.get("CABLE_LENGTH", {}))
     elif what == "pfc":
         yield from (("PORT_QOS_MAP", port, "pfc_enable"), ("PORT_QOS_MAP", port))
     elif what == "trust_dscp":

@@ -5,7 +5,7 @@ both read and agree on each other, from the neighbour that a port names (or from
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -94,7 +94,11 @@ class Frames:
         for label in ("rdma", "port"):
             found.append(
                 self.nics.join(
-                    self.ports, left_on=["device", label], right_on=["peer_device", "peer_port"], suffix="_b", coalesce=False
+                    self.ports,
+                    left_on=["device", label],
+                    right_on=["peer_device", "peer_port"],
+                    suffix="_b",
+                    coalesce=False,
                 ).select(by_nic.columns)
             )
         return pl.concat(found).unique(["device", "port"], keep="first", maintain_order=True)
@@ -148,7 +152,7 @@ def paths_through(pairs: pl.DataFrame, servers: Iterable[str]) -> dict[str, str]
     return paths
 
 
-def _frame(rows: list[tuple[object, ...]], names: str, types: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+def _frame(rows: Sequence[tuple[object, ...]], names: str, types: dict[str, type[pl.DataType]]) -> pl.DataFrame:
     kinds: dict[str, type[pl.DataType]] = {"device": pl.String, "port": pl.String, "speed_gbps": pl.Float64, **types}
     return pl.DataFrame(rows, schema={name: kinds.get(name, pl.Int64) for name in names.split()}, orient="row")
 

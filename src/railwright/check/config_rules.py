@@ -51,9 +51,13 @@ def disabled_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         frames.queues.filter(~pl.col("enabled")).select("device", "port", "queue", "kmin", "kmax").iter_rows()
     ):
         key = f"port/{port}/marking/{queue}/enabled"
-        yield Mistake("RW001", device, port, key, f"ECN of queue {queue} is off although it has thresholds {kmin} and {kmax}")
+        yield Mistake(
+            "RW001", device, port, key, f"ECN of queue {queue} is off although it has thresholds {kmin} and {kmax}"
+        )
     for device, port, queue, kmin, kmax in (
-        frames.queues.filter(pl.col("kmin") > pl.col("kmax")).select("device", "port", "queue", "kmin", "kmax").iter_rows()
+        frames.queues.filter(pl.col("kmin") > pl.col("kmax"))
+        .select("device", "port", "queue", "kmin", "kmax")
+        .iter_rows()
     ):
         key = f"port/{port}/marking/{queue}/kmin_bytes"
         yield Mistake("RW022", device, port, key, f"queue {queue}: Kmin {kmin} is above Kmax {kmax}")
@@ -66,7 +70,9 @@ def missing_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     if marked.is_empty() or marked["enabled"].is_not_null().mean() < LOSSLESS_SHARE:  # type: ignore[operator]
         return
     for device, port, queue in marked.filter(pl.col("enabled").is_null()).select("device", "port", "queue").iter_rows():
-        yield Mistake("RW002", device, port, f"port/{port}/marking", f"queue {queue} is lossless and has no ECN profile")
+        yield Mistake(
+            "RW002", device, port, f"port/{port}/marking/{queue}", f"queue {queue} is lossless and has no ECN profile"
+        )
 
 
 def uneven_thresholds(readings: Readings, frames: Frames) -> Iterator[Mistake]:
@@ -75,7 +81,9 @@ def uneven_thresholds(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     values = frames.queues.with_columns(value=pl.format("{} to {} bytes, {} percent", "kmin", "kmax", "percent"))
     for row in _rare(values, by, "value").iter_rows(named=True):
         key = f"port/{row['port']}/marking/{row['queue']}"
-        message = f"queue {row['queue']} marks from {row['value']}; ports of {row['speed_gbps']:g}G elsewhere {row['usual']}"
+        message = (
+            f"queue {row['queue']} marks from {row['value']}; ports of {row['speed_gbps']:g}G elsewhere {row['usual']}"
+        )
         yield Mistake("RW022", row["device"], row["port"], key, message)
 
 
@@ -85,7 +93,9 @@ def uneven_maps(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         message = f"DSCP {row['dscp']} has priority {row['priority']}, on most switches {row['usual']}"
         yield Mistake("RW005", row["device"], f"DSCP {row['dscp']}", f"dscp/{row['dscp']}", message)
     lossless = frames.ports.filter(pl.col("pfc") != "")["device"].unique()
-    usual = frames.dscp.group_by("dscp").agg(usual=pl.col("priority").mode().min(), switches=pl.col("device").n_unique())
+    usual = frames.dscp.group_by("dscp").agg(
+        usual=pl.col("priority").mode().min(), switches=pl.col("device").n_unique()
+    )
     every = pl.DataFrame({"device": sorted({v.view.name for v in readings.switches if v.view.qos is not None})})
     expected = every.filter(pl.col("device").is_in(lossless.implode())).join(usual, how="cross")
     absent = expected.filter(pl.col("switches") > 1).join(frames.dscp, on=["device", "dscp"], how="anti")
@@ -101,7 +111,12 @@ def scheduling(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Lossless queues that are strict, and schedulers that differ from those of most switches."""
     strict = frames.schedulers.filter(pl.col("scheduler") == "strict")
     for device, queue in (
-        _lossless_queues(frames).join(strict, on=["device", "queue"]).select("device", "queue").unique().sort("device").iter_rows()
+        _lossless_queues(frames)
+        .join(strict, on=["device", "queue"])
+        .select("device", "queue")
+        .unique()
+        .sort("device")
+        .iter_rows()
     ):
         message = f"lossless queue {queue} is strict and starves the others"
         yield Mistake("RW029", device, f"queue {queue}", f"queue/{queue}/scheduler", message)
@@ -125,7 +140,9 @@ def cnp_queue(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         .sort("device", "dscp")
     )
     for row in found.iter_rows(named=True):
-        message = f"CNPs (DSCP {row['dscp']}) have priority {row['priority']}, queue {row['queue']}, which is not strict"
+        message = (
+            f"CNPs (DSCP {row['dscp']}) have priority {row['priority']}, queue {row['queue']}, which is not strict"
+        )
         yield Mistake("RW004", row["device"], f"DSCP {row['dscp']}", f"dscp/{row['dscp']}", message)
     usual = frames.nics.filter(pl.col("cnp_dscp").is_not_null())
     for row in _rare(usual.with_columns(one=pl.lit(1)), ["one"], "cnp_dscp").iter_rows(named=True):
@@ -163,7 +180,8 @@ def peers(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         frames.ports, left_on=["peer_device", "peer_port"], right_on=["device", "port"], suffix="_b", coalesce=False
     )
     wrong = both.filter(
-        (pl.col("peer_device_b") != "") & ((pl.col("peer_device_b") != pl.col("device")) | (pl.col("peer_port_b") != pl.col("port")))
+        (pl.col("peer_device_b") != "")
+        & ((pl.col("peer_device_b") != pl.col("device")) | (pl.col("peer_port_b") != pl.col("port")))
     )
     for row in wrong.iter_rows(named=True):
         message = f"names {row['device_b']} {row['port_b']} as its peer, which names {row['peer_device_b']} {row['peer_port_b']}"
@@ -175,7 +193,9 @@ def lossless_ports(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     lossless = frames.ports.filter(pl.col("pfc") != "")
     keep_length = [nos for nos, parts in CARRIES.items() if "cable_m" in parts["port"]]
     for device, port in (
-        lossless.filter(pl.col("cable_m").is_null() & pl.col("nos").is_in(keep_length)).select("device", "port").iter_rows()
+        lossless.filter(pl.col("cable_m").is_null() & pl.col("nos").is_in(keep_length))
+        .select("device", "port")
+        .iter_rows()
     ):
         yield Mistake("RW009", device, port, f"port/{port}/cable_m", "is lossless and has no cable length")
     if not lossless.is_empty() and lossless["watchdog"].mean() >= LOSSLESS_SHARE:  # type: ignore[operator]
@@ -192,7 +212,9 @@ def watchdog_times(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         for v in (reading.view for reading in readings.switches)
         if v.qos is not None and v.qos.watchdog is not None
     ]
-    times = pl.DataFrame(rows, schema={"device": pl.String, "detection": pl.Int64, "restoration": pl.Int64}, orient="row")
+    times = pl.DataFrame(
+        rows, schema={"device": pl.String, "detection": pl.Int64, "restoration": pl.Int64}, orient="row"
+    )
     for device, detection, restoration in times.filter(pl.col("restoration") < pl.col("detection")).iter_rows():
         message = f"restores after {restoration} ms, before it can detect ({detection} ms)"
         yield Mistake("RW013", device, "watchdog", "watchdog/restoration_ms", message)
@@ -205,7 +227,9 @@ def watchdog_times(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 
 def small_headroom(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Headroom below what platform, rate and configured length need."""
-    wanted = link_headroom(frames.ports.select("device", "port", "model", "speed_gbps", pl.col("cable_m").cast(pl.Float64), "lanes"))
+    wanted = link_headroom(
+        frames.ports.select("device", "port", "model", "speed_gbps", pl.col("cable_m").cast(pl.Float64), "lanes")
+    )
     found = frames.headroom.join(wanted, on=["device", "port"], suffix="_need").filter(
         pl.col("cable_m").is_not_null() & (pl.col("xoff_bytes") + STEP_BYTES < pl.col("xoff_bytes_need"))
     )
@@ -214,15 +238,15 @@ def small_headroom(readings: Readings, frames: Frames) -> Iterator[Mistake]:
             f"priority {row['priority']} has {row['xoff_bytes']} bytes of headroom; {row['speed_gbps']:g}G over "
             f"{row['cable_m']:g} m needs {row['xoff_bytes_need']} ({row['basis']})"
         )
-        yield Mistake("RW008", row["device"], row["port"], f"port/{row['port']}/headroom/{row['priority']}/xoff_bytes", message)
+        yield Mistake(
+            "RW008", row["device"], row["port"], f"port/{row['port']}/headroom/{row['priority']}/xoff_bytes", message
+        )
 
 
 def pool_overflow(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Switches whose headroom exceeds their pool."""
     models = frames.ports.select("device", "model").unique()
-    held = frames.headroom.join(models, on="device").select(
-        "model", headroom_bytes="xoff_bytes", device_id="device"
-    )
+    held = frames.headroom.join(models, on="device").select("model", headroom_bytes="xoff_bytes", device_id="device")
     for row in pool_use(held).filter(pl.col("share") > 1).iter_rows(named=True):
         message = f"headroom of all ports is {row['reserved_bytes']:,} bytes, the pool has {row['pool_bytes']:,.0f}"
         yield Mistake("RW031", row["device_id"], "buffer", "port", message)
@@ -231,19 +255,31 @@ def pool_overflow(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 def adapters(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Settings of adapters that are wrong by themselves or rare."""
     rdma = frames.nics.filter(pl.col("traffic_class").is_not_null())
-    for device, port, trust in frames.nics.filter(pl.col("trust").is_not_null() & (pl.col("trust") != "dscp")).select("device", "port", "trust").iter_rows():
+    for device, port, trust in (
+        frames.nics.filter(pl.col("trust").is_not_null() & (pl.col("trust") != "dscp"))
+        .select("device", "port", "trust")
+        .iter_rows()
+    ):
         yield Mistake("RW016", device, port, f"nic/{port}/trust", f"trusts {trust}")
     for device, port in frames.nics.filter(pl.col("pause") == "on").select("device", "port").iter_rows():
         yield Mistake("RW017", device, port, f"nic/{port}/pause", "global pause is on")
-    for device, port, byte in rdma.filter(~(pl.col("traffic_class") & 3).is_in([1, 2])).select("device", "port", "traffic_class").iter_rows():
+    for device, port, byte in (
+        rdma.filter(~(pl.col("traffic_class") & 3).is_in([1, 2])).select("device", "port", "traffic_class").iter_rows()
+    ):
         message = f"traffic class {byte} has no ECN-capable bits: switches cannot mark it (DSCP {byte >> 2} is {byte & 252 | 2})"
         yield Mistake("RW014", device, port, f"nic/{port}/traffic_class", message)
-    for code, field, what in (("RW010", "mtu", "MTU"), ("RW014", "traffic_class", "traffic class"), ("RW023", "dcqcn", "DCQCN on"), ("RW018", "gid", "GID index")):
+    for code, field, what in (
+        ("RW010", "mtu", "MTU"),
+        ("RW014", "traffic_class", "traffic class"),
+        ("RW023", "dcqcn", "DCQCN on"),
+        ("RW018", "gid", "GID index"),
+    ):
         values = frames.nics.filter(pl.col(field).is_not_null() & (pl.col("network") != ""))
         if values.is_empty():
             values = frames.nics.filter(pl.col(field).is_not_null())
         for row in _rare(values, ["network"], field).iter_rows(named=True):
-            message = f"{what} {row[field] if row[field] != '' else 'none'}, on most adapters {row['usual'] if row['usual'] != '' else 'none'}"
+            now, usual = (value if value != "" else "none" for value in (row[field], row["usual"]))
+            message = f"{what} {now}, on most adapters {usual}"
             yield Mistake(code, row["device"], row["port"], f"nic/{row['port']}/{field}", message)
 
 
@@ -255,19 +291,25 @@ def adapter_cables(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         mine = frames.nics.filter(pl.col("network") == row["network"])["pfc"].value_counts(sort=True)
         usual = mine["pfc"][0] if len(mine) else None
         if usual == row["pfc"] and len(frames.nics) > 1:
-            text = f"PFC on {row['pfc_b'] or 'none'}, the adapter {row['device']} {row['port']} on {row['pfc'] or 'none'}"
+            text = (
+                f"PFC on {row['pfc_b'] or 'none'}, the adapter {row['device']} {row['port']} on {row['pfc'] or 'none'}"
+            )
             yield Mistake("RW003", row["device_b"], row["port_b"], f"port/{row['port_b']}/pfc", text)
         else:
             yield Mistake("RW015", row["device"], row["port"], f"nic/{row['port']}/pfc", message)
     for row in uplinks.filter(pl.col("mtu") > pl.col("mtu_b")).iter_rows(named=True):
         message = f"MTU {row['mtu_b']} is below the {row['mtu']} of {row['device']} {row['port']}"
         yield Mistake("RW010", row["device_b"], row["port_b"], f"port/{row['port_b']}/mtu", message)
-    sent = uplinks.filter(pl.col("traffic_class").is_not_null() & (pl.col("pfc_b") != "")).with_columns(dscp=pl.col("traffic_class") // 4)
+    sent = uplinks.filter(pl.col("traffic_class").is_not_null() & (pl.col("pfc_b") != "")).with_columns(
+        dscp=pl.col("traffic_class") // 4
+    )
     there = sent.join(frames.dscp, left_on=["device_b", "dscp"], right_on=["device", "dscp"], how="left")
     for row in there.iter_rows(named=True):
         if str(row["priority"]) not in row["pfc_b"].split(","):
             priority = "no priority" if row["priority"] is None else f"priority {row['priority']}"
-            message = f"sends DSCP {row['dscp']}, which has {priority} on {row['device_b']}; lossless there: {row['pfc_b']}"
+            message = (
+                f"sends DSCP {row['dscp']}, which has {priority} on {row['device_b']}; lossless there: {row['pfc_b']}"
+            )
             yield Mistake("RW014", row["device"], row["port"], f"nic/{row['port']}/traffic_class", message)
     mapped = pl.DataFrame(
         [(r.view.name, p.name, d, q) for r in readings.servers for p in r.view.ports for d, q in p.dscp],
@@ -275,8 +317,12 @@ def adapter_cables(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         orient="row",
     )
     used = pl.concat([sent["dscp"], frames.nics["cnp_dscp"]]).drop_nulls().unique()
-    both = mapped.filter(pl.col("dscp").is_in(used.implode())).join(uplinks.select("device", "port", "device_b"), on=["device", "port"])
-    both = both.join(frames.dscp, left_on=["device_b", "dscp"], right_on=["device", "dscp"]).filter(pl.col("own") != pl.col("priority"))
+    both = mapped.filter(pl.col("dscp").is_in(used.implode())).join(
+        uplinks.select("device", "port", "device_b"), on=["device", "port"]
+    )
+    both = both.join(frames.dscp, left_on=["device_b", "dscp"], right_on=["device", "dscp"]).filter(
+        pl.col("own") != pl.col("priority")
+    )
     for row in both.iter_rows(named=True):
         message = f"DSCP {row['dscp']} has priority {row['own']}, on {row['device_b']} {row['priority']}"
         yield Mistake("RW024", row["device"], row["port"], f"nic/{row['port']}/dscp/{row['dscp']}", message)
@@ -293,11 +339,23 @@ def nccl_ports(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         exact = environment.get("NCCL_IB_HCA", "").startswith("=")
         wrong = sorted(d for d in named if exact and known and d not in fabric)
         if wrong:
-            yield Mistake("RW020", view.name, "NCCL", "nccl/NCCL_IB_HCA", f"NCCL_IB_HCA names {', '.join(wrong)}, no backend device")
+            yield Mistake(
+                "RW020",
+                view.name,
+                "NCCL",
+                "nccl/NCCL_IB_HCA",
+                f"NCCL_IB_HCA names {', '.join(wrong)}, no backend device",
+            )
         socket = environment.get("NCCL_SOCKET_IFNAME", "").lstrip("=^")
         rails = {p.name for p in view.ports if p.network == "backend"}
         if socket in rails:
-            yield Mistake("RW020", view.name, "NCCL", "nccl/NCCL_SOCKET_IFNAME", f"NCCL_SOCKET_IFNAME is the backend port {socket}")
+            yield Mistake(
+                "RW020",
+                view.name,
+                "NCCL",
+                "nccl/NCCL_SOCKET_IFNAME",
+                f"NCCL_SOCKET_IFNAME is the backend port {socket}",
+            )
 
 
 def nccl_values(readings: Readings, frames: Frames) -> Iterator[Mistake]:
@@ -352,7 +410,11 @@ RULES: tuple[Rule, ...] = (
 
 def _lossless_queues(frames: Frames) -> pl.DataFrame:
     """Return ``device, port, priority, queue`` of every lossless priority of every port."""
-    lossless = frames.ports.filter(pl.col("pfc") != "").select("device", "port", priority=pl.col("pfc").str.split(",")).explode("priority")
+    lossless = (
+        frames.ports.filter(pl.col("pfc") != "")
+        .select("device", "port", priority=pl.col("pfc").str.split(","))
+        .explode("priority")
+    )
     return lossless.with_columns(pl.col("priority").cast(pl.Int64)).join(frames.maps, on=["device", "priority"])
 
 

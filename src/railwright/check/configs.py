@@ -90,7 +90,10 @@ def check_configs(directory: Path, plan: Plan | None = None) -> list[Finding]:
         found = [*_against(plan, directory, readings), *own_mistakes(readings, tables)]
         pairs, servers = _pairs_planned(plan), plan.devices.filter(pl.col("role") == "server")["name"].to_list()
     for reading in readings.switches:
-        found += [Mistake(code, reading.view.name, item, str(place), message) for code, item, message, place in reading.problems]
+        found += [
+            Mistake(code, reading.view.name, item, str(place), message)
+            for code, item, message, place in reading.problems
+        ]
     return _findings(found, readings, paths_through(pairs, servers))
 
 
@@ -101,7 +104,7 @@ def _pairs_read(tables: Frames) -> pl.DataFrame:
 
 
 def _pairs_planned(plan: Plan) -> pl.DataFrame:
-    ports = plan.ports.join(plan.devices.select("device_id", "name"), on="device_id").select("port_id", device="name")
+    ports = plan.ports.join(plan.devices.select("device_id", device="name"), on="device_id").select("port_id", "device")
     links = plan.links.filter(pl.col("network") != "management")
     return (
         links.join(ports.rename({"port_id": "a_port", "device": "a"}), on="a_port")
@@ -133,7 +136,9 @@ def _against(plan: Plan, directory: Path, readings: Readings) -> Iterator[Mistak
             if view.name in names:
                 known.add(view.name)
                 wanted += [(view.name, key, value) for key, value in statements(project(view))]
-        said += [(r.view.name, key, value) for r in own if r.view.name in known for key, value in statements(project(r.view))]
+        said += [
+            (r.view.name, key, value) for r in own if r.view.name in known for key, value in statements(project(r.view))
+        ]
     yield from _differences(wanted, said, _CODES)
     hosts = {reading.view.name: reading for reading in readings.servers}
     expected = {view.name: view for view in host_views(moved, contracts, {}) if view.name in hosts}
@@ -166,14 +171,18 @@ def _built_for(directory: Path) -> tuple[str | None, str | None]:
 
 def _strangers(plan: Plan, known: set[str], readings: Readings) -> Iterator[Mistake]:
     planned = set(plan.devices["name"])
-    present = {reading.view.name for reading in (*readings.switches, *readings.servers)}
+    present = {reading.view.name for reading in readings.all()}
     for name in sorted(present - planned):
         yield Mistake("RW027", name, "", "", "has a configuration here and is not in the plan")
     fabric = plan.devices.filter(
         pl.col("role").cast(pl.String).is_in(["server", "leaf", "spine", "core", "border"])
         & (pl.col("network").is_null() | (pl.col("network").cast(pl.String) != "management"))
     )
-    infiniband = {key for key in fabric["model"].unique() if key in plan.catalog.switches and plan.catalog.switches[key].protocol == "infiniband"}
+    infiniband = {
+        key
+        for key in fabric["model"].unique()
+        if key in plan.catalog.switches and plan.catalog.switches[key].protocol == "infiniband"
+    }
     for name, model in fabric.select("name", "model").iter_rows():
         if name not in present and model not in infiniband:
             yield Mistake("RW027", name, "", "", "is in the plan and has no configuration here")
@@ -198,7 +207,11 @@ def _differences(
             code = "RW007"
         if field == "marking":
             code = "RW002" if other is None else "RW001" if key.endswith("/enabled") else code
-        whole = key.rpartition("/")[0] if field in ("marking", "headroom", "bgp") and (value is None or other is None) else key
+        whole = (
+            key.rpartition("/")[0]
+            if field in ("marking", "headroom", "bgp") and (value is None or other is None)
+            else key
+        )
         if (device, whole) in seen:
             continue
         seen.add((device, whole))
@@ -210,7 +223,11 @@ def _parts(key: str) -> tuple[str, str, tuple[str, ...]]:
     """Return item, field and the rest of a key; a port's name may hold slashes."""
     parts = key.split("/")
     if parts[0] in ("port", "nic"):
-        fields = [n for n, part in enumerate(parts) if n > 1 and (part in _CODES or part in _HOST_CODES or part in ("watchdog", "addresses", "vrf"))]
+        fields = [
+            n
+            for n, part in enumerate(parts)
+            if n > 1 and (part in _CODES or part in _HOST_CODES or part in ("watchdog", "addresses", "vrf"))
+        ]
         at = fields[0] if fields else len(parts) - 1
         return "/".join(parts[1:at]), parts[at], tuple(parts[at + 1 :])
     if parts[0] == "nccl":
@@ -227,7 +244,7 @@ def _too_small(rest: tuple[str, ...], value: str | None, other: str | None) -> b
 
 def _findings(found: Iterable[Mistake], readings: Readings, paths: dict[str, str]) -> list[Finding]:
     """Return findings with hop and place; the same statement about many ports of a box is one finding."""
-    by_name: dict[str, Reading | HostReading] = {r.view.name: r for r in (*readings.switches, *readings.servers)}
+    by_name: dict[str, Reading | HostReading] = {r.view.name: r for r in readings.all()}
     grouped: dict[tuple[str, str, str], list[Mistake]] = {}
     for mistake in found:
         grouped.setdefault((mistake.code, mistake.device, mistake.message), []).append(mistake)
@@ -236,8 +253,18 @@ def _findings(found: Iterable[Mistake], readings: Readings, paths: dict[str, str
         first = group[0]
         text = config_rule_texts()[code]
         reading = by_name.get(device)
-        place = first.key if first.key.rpartition(":")[2].isdigit() else str(reading.place(first.key)) if reading and first.key else device
-        more = f" (and {len(group) - 1} more: {', '.join(m.item for m in group[1:6])}{' …' if len(group) > 6 else ''})" if len(group) > 1 else ""
+        place = (
+            first.key
+            if first.key.rpartition(":")[2].isdigit()
+            else str(reading.place(first.key))
+            if reading and first.key
+            else device
+        )
+        more = (
+            f" (and {len(group) - 1} more: {', '.join(m.item for m in group[1:6])}{' …' if len(group) > 6 else ''})"
+            if len(group) > 1
+            else ""
+        )
         hop = f"hop {paths[device]}: " if device in paths and paths[device] != device else ""
         subject = f"{device} {first.item}".strip()
         findings.append(Finding(code, text.severity, subject, f"{hop}{message}{more} [{place}]", text.fix, text.source))

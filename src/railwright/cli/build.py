@@ -17,19 +17,25 @@ def build(
     output: Directory,
     nos: Annotated[
         list[str] | None,
-        typer.Option("--nos", metavar="NOS", help="sonic, nvue, eos or frr; again for several. Default: the platform's."),
+        typer.Option(
+            "--nos", metavar="NOS", help="sonic, nvue, eos or frr; again for several. Default: the platform's."
+        ),
     ] = None,
     platform: Annotated[
         str | None, typer.Option("--platform", metavar="KEY", help="Re-target the Ethernet fabrics to this switch.")
     ] = None,
     convention: Annotated[
         str | None,
-        typer.Option("--convention", metavar="NAME", help="DSCPs, priorities and thresholds of a vendor (docs/qos.md)."),
+        typer.Option(
+            "--convention", metavar="NAME", help="DSCPs, priorities and thresholds of a vendor (docs/qos.md)."
+        ),
     ] = None,
     guids: Annotated[
         Path | None, typer.Option("--guids", metavar="FILE", help="Output of ibnetdiscover: the GUIDs of the nodes.")
     ] = None,
-    acceptance: Annotated[bool, typer.Option("--acceptance", help="Add the commissioning tests and their limits.")] = False,
+    acceptance: Annotated[
+        bool, typer.Option("--acceptance", help="Add the commissioning tests and their limits.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
