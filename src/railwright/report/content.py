@@ -62,7 +62,7 @@ def collect(plan: Plan, findings: Sequence[Finding], survey: Survey) -> Content:
         subtitle=_subtitle(plan, figures),
         cards=_cards(figures, findings),
         topology=tuple(_drawings(plan)),
-        counts_columns=("Network", "Topology", "Endpoints", "Leaf", "Spine", "Core", "Other switches", "Links", "Cables", "Worst ratio"),
+        counts_columns=("Network", "Topology", "Endpoints", "Leaf", "Spine", "Core", "Others", "Links", "Cables", "Worst ratio"),
         counts=tuple(_counts(figures)),
         findings=tuple(findings),
         finding_counts=count_by_severity(list(findings)),
@@ -73,8 +73,8 @@ def collect(plan: Plan, findings: Sequence[Finding], survey: Survey) -> Content:
             *((utilisation_chart(survey.utilisation),) if survey.utilisation.height else ()),
         ),
         latency_columns=(
-            "Path", "Switches", "Adapters us", "Switching us", "Serialisation us", "Propagation us", "Queueing us", "Sum us",
-            "NCCL step LL us", "NCCL step Simple us",
+            "Path", "Switches", "Adapters", "Switching", "Serialisation", "Propagation", "Queueing", "Sum",
+            "NCCL step, LL", "NCCL step, Simple",
         ),
         latency=tuple(_latency_rows(latency_budget(plan))),
         traffic_figures=(

@@ -22,10 +22,8 @@ def busbw_chart(rows: pl.DataFrame, line_rate_gbytes_s: float | None) -> go.Figu
             y=line["busbw_GBps"].to_list(),
             name=f"{collective} ({engine})",
             mode="lines+markers",
-            line={
-                "color": RAIL_COLOURS[names.index(collective) % len(RAIL_COLOURS)],
-                "dash": "solid" if engine == "analytic" else "dot",
-            },
+            line={"color": RAIL_COLOURS[names.index(collective) % len(RAIL_COLOURS)]},
+            marker={"symbol": "circle", "size": 6} if engine == "analytic" else {"symbol": "diamond", "size": 12},
             hovertemplate="%{x:.3s}B<br>%{y:.1f} GB/s<extra>%{fullData.name}</extra>",
         )
     if line_rate_gbytes_s is not None:
@@ -40,16 +38,22 @@ def busbw_chart(rows: pl.DataFrame, line_rate_gbytes_s: float | None) -> go.Figu
 
 
 def utilisation_chart(rows: pl.DataFrame) -> go.Figure:
-    """Return mean and maximum utilisation per tier and direction.
+    """Return mean and maximum utilisation per collective, tier and direction.
 
-    ``rows`` has ``tier, direction, mean_util, max_util`` (0 to 1).
+    ``rows`` has ``collective, tier, direction, mean_util, max_util`` (0 to 1).
     """
     figure = go.Figure()
-    labels = [f"{tier} {direction}" for tier, direction in rows.select("tier", "direction").iter_rows()]
+    places = [f"{tier} {direction}" for tier, direction in rows.select("tier", "direction").iter_rows()]
     for column, name, colour in (("mean_util", "mean", RAIL_COLOURS[5]), ("max_util", "maximum", RAIL_COLOURS[0])):
-        figure.add_bar(x=labels, y=(rows[column] * 100).to_list(), name=name, marker_color=colour)
+        figure.add_bar(
+            x=[rows["collective"].to_list(), places],
+            y=(rows[column] * 100).to_list(),
+            name=name,
+            marker_color=colour,
+            hovertemplate="%{x}<br>%{y:.1f} %<extra>%{fullData.name}</extra>",
+        )
     figure.update_layout(
-        title="Utilisation of links while the collective runs (percent of line rate)",
+        title="Utilisation of links over the whole run (percent of line rate)",
         yaxis={"title": "utilisation (%)", "range": [0, 105]},
         barmode="group",
         **_LAYOUT,

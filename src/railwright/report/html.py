@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import plotly.graph_objects as go
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from railwright.report.content import Content

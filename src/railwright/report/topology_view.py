@@ -5,6 +5,7 @@ Boxes of one tier stand in one row, servers at the bottom. A tier with too many 
 number; a second drawing shows one unit in full. Both are Plotly figures: the same in the report and in the web application.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -36,7 +37,7 @@ PLURALS = {
     "leaf": "leaves",
     "spine": "spines",
     "core": "cores",
-    "border": "borders",
+    "border": "border leaves",
     "server": "servers",
     "head": "head nodes",
 }
@@ -47,10 +48,11 @@ NEUTRAL = "#6B7280"
 
 @dataclass(frozen=True)
 class View:
-    """What is drawn: ``boxes`` (``box, label, hover, tier, x, rail``) and ``lines`` (``a, b, rail, links, gbps``)."""
+    """What is drawn: ``boxes`` (``box, label, hover, tier, x, rail``), ``lines`` (``a, b, rail, links, gbps``), names of rows."""
 
     boxes: pl.DataFrame
     lines: pl.DataFrame
+    tier_names: Mapping[int, str]
     title: str
 
 
@@ -130,7 +132,7 @@ def draw(view: View, height: int = 520) -> go.Figure:
         legend={"orientation": "h", "y": -0.08}, dragmode="pan",
         xaxis={"visible": False, "range": [-0.04, 1.04]},
         yaxis={
-            "tickvals": tiers, "ticktext": [TIER_NAMES[tier] for tier in tiers], "showgrid": False, "zeroline": False,
+            "tickvals": tiers, "ticktext": [view.tier_names[tier] for tier in tiers], "showgrid": False, "zeroline": False,
             "range": [min(tiers) - 0.45, max(tiers) + 0.4],
         },
     )  # fmt: skip
@@ -229,7 +231,7 @@ def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
     )
     crowded = boxes.with_columns(rank=pl.int_range(pl.len()).over("tier"), total=pl.len().over("tier"))
     boxes = crowded.with_columns(
-        label=pl.when((pl.col("total") <= 24) | (pl.col("rank") % (pl.col("total") // 12).clip(1) == 0))
+        label=pl.when((pl.col("total") <= 12) | (pl.col("rank") % ((pl.col("total") + 11) // 12) == 0))
         .then("label")
         .otherwise(pl.lit(""))
     )
@@ -241,4 +243,13 @@ def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
         .agg(links=pl.len(), gbps=pl.col("speed_gbps").sum())
         .sort("a", "b", "rail")
     )
-    return View(boxes.select("box", "label", "hover", "tier", "x", "rail"), lines, title)
+    return View(boxes.select("box", "label", "hover", "tier", "x", "rail"), lines, _tier_names(members), title)
+
+
+def _tier_names(members: pl.DataFrame) -> dict[int, str]:
+    roles = members.select("tier", pl.col("role").cast(pl.String)).unique(maintain_order=True)
+    names = {
+        int(tier): ", ".join(sorted(PLURALS.get(role, f"{role}s") for role in rows["role"]))
+        for (tier,), rows in roles.group_by(["tier"], maintain_order=True)
+    }
+    return {**names, 0: "endpoints"}

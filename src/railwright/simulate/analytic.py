@@ -24,7 +24,7 @@ from railwright.errors import InputError, nearest
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.latency import step_us
 from railwright.simulate.results import EngineResult
-from railwright.workload.collectives.build import PHASE_CHUNKS
+from railwright.workload.collectives.build import MOST_PIECES, PHASE_CHUNKS, PIECE_BYTES
 from railwright.workload.placement import Placement
 
 Wire = Literal["nvlink", "network"]
@@ -95,9 +95,6 @@ def phases_of(
     def nvlink(bytes_: float, steps: float) -> Phase:
         return Phase("nvlink", bytes_, steps * rates.nvlink_alpha, bytes_ / rates.nvlink)
 
-    def ring(steps: int, chunk: float) -> list[Phase]:
-        return [_ring(steps, chunk, n, domains, rates, nic_alpha)]
-
     if n == 1:
         return []
     turns = 2 if collective == "all-reduce" else 1
@@ -110,27 +107,24 @@ def phases_of(
     if collective == "send-recv":
         return [network(size_bytes, 1)] if domains > 1 else [nvlink(size_bytes, 1)]
     if collective in ("broadcast", "reduce"):
-        # `width` chains, each with 1/width of the data over every NIC; NVLink hands on the others.
-        outer = [network(size_bytes / width, domains - 1)] if domains > 1 else []
-        inner = [nvlink(size_bytes * max(1, width - 1) / width, n - domains)] if width > 1 else []
-        slowest = max((*outer, *inner), key=lambda phase: phase.moving_us)
-        start_up = sum(phase.start_up_us for phase in (*outer, *inner))
-        return [Phase(slowest.wire, slowest.bytes, start_up, slowest.moving_us)]
+        return [_pieces(size_bytes / width, domains - 1, n - domains, 1, max(1, width - 1), rates, nic_alpha)]
     if algorithm in ("ring", "ring-flat"):
-        return ring(turns * (n - 1), size_bytes / (n * width))
-    inner_steps = 1
-    scatter = [nvlink(size_bytes * (width - 1) / width, inner_steps)] if width > 1 else []
+        return [_ring(turns * (n - 1), size_bytes / (n * width), n, domains, rates, nic_alpha)]
     shard = size_bytes / width
+    if algorithm == "tree":
+        depth = math.ceil(math.log2(domains))
+        # Two trees per rail, each with half of the rail's data: a domain sends up once and down twice, in one tree or the other.
+        return [_pieces(shard / 2, 2 * depth, 2 * (width - 1), 4, 2 * max(1, width - 1), rates, nic_alpha)]
+    scatter = [nvlink(size_bytes * (width - 1) / width, 1)] if width > 1 else []
     if algorithm in ("hierarchical", "nvls"):
         between = [network(turns * (domains - 1) / domains * shard, turns * (domains - 1))] if domains > 1 else []
-    elif algorithm == "halving-doubling":
+    elif algorithm in ("halving-doubling", "pat"):
         between = [
             network(turns * (domains - 1) / domains * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)
         ]
-    elif algorithm in ("tree", "nvls-tree"):
-        between = (
-            [network(turns * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)] if domains > 1 else []
-        )
+    elif algorithm == "nvls-tree":
+        depth = math.ceil(math.log2(domains))
+        between = [network(turns * shard, turns * depth, crossing=leaves > 1)] if domains > 1 else []
     elif algorithm == "collnet":
         between = [network(shard, 2)] if domains > 1 else []
     else:
@@ -140,13 +134,13 @@ def phases_of(
             key="algorithm",
         )
     if algorithm in ("nvls", "nvls-tree") and width > 1:
-        scatter = [nvlink(size_bytes * (width + 1) / (2 * width), inner_steps)]
+        scatter = [nvlink(size_bytes * (width + 1) / (2 * width), 1)]
     if collective == "all-reduce":
         return [*scatter, *between, *scatter]
     return [*scatter, *between]
 
 
-ALGORITHMS = ("ring", "ring-flat", "hierarchical", "nvls", "nvls-tree", "tree", "halving-doubling", "collnet")
+ALGORITHMS = ("ring", "ring-flat", "hierarchical", "nvls", "nvls-tree", "tree", "halving-doubling", "pat", "collnet")
 
 
 def time_of(phases: list[Phase], chunks: int = 1) -> float:
@@ -160,20 +154,38 @@ def time_of(phases: list[Phase], chunks: int = 1) -> float:
 
 
 def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_alpha: float) -> Phase:
-    """Return one of ``width`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
+    """Return one of ``width`` alike rings: ``steps`` steps of ``chunk`` bytes, each as long as its slowest edge.
 
-    The time per round of a closed cycle is that of its slowest edge times the chunks on it, or that of one chunk's whole
-    trip, whichever is longer (Baccelli et al., Synchronization and Linearity, 1992, cycle time of an event graph).
+    The engines send each step of a ring after the one before has arrived (`workload.traffic`), so that every step waits for
+    the edge with the longest ``alpha + chunk / rate``; the NVLink port of a GPU carries the other ``width - 1`` rings.
     """
     width = ranks // domains
-    outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
-    on_nic = chunk / rates.nic if outer else 0.0
-    on_nvlink = chunk * max(1, width - 1) / rates.nvlink if inner else 0.0
-    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + on_nvlink)
-    moving = ranks * max(on_nic, on_nvlink)
-    wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
-    carried = steps * chunk * (1 if wire == "network" else max(1, width - 1))
-    return Phase(wire, carried, steps / ranks * max(0.0, trip - moving), steps / ranks * moving)
+    inside = chunk * max(1, width - 1)
+    edges = []
+    if domains > 1:
+        edges.append(Phase("network", steps * chunk, steps * nic_alpha, steps * chunk / rates.nic))
+    if ranks > domains:
+        edges.append(Phase("nvlink", steps * inside, steps * rates.nvlink_alpha, steps * inside / rates.nvlink))
+    return max(edges, key=lambda phase: phase.time_us)
+
+
+def _pieces(
+    data: float, outer: int, inner: int, on_nic: float, on_nvlink: float, rates: Rates, nic_alpha: float
+) -> Phase:
+    """Return ``data`` bytes that travel in pieces along ``outer`` network and ``inner`` NVLink edges, one piece behind the other.
+
+    The first piece makes the whole trip, each further one adds the longest edge. ``on_nic`` and ``on_nvlink`` are how many
+    pieces share a GPU's port at a time.
+    """
+    pieces = min(MOST_PIECES, max(1, math.ceil(data / PIECE_BYTES)))
+    piece = data / pieces
+    network_us = nic_alpha + piece * on_nic / rates.nic if outer else 0.0
+    nvlink_us = rates.nvlink_alpha + piece * on_nvlink / rates.nvlink if inner else 0.0
+    wire: Wire = "network" if network_us >= nvlink_us else "nvlink"
+    trip = outer * network_us + inner * nvlink_us
+    longest = max(network_us, nvlink_us)
+    share = on_nic if wire == "network" else on_nvlink
+    return Phase(wire, data * share, trip, (pieces - 1) * longest)
 
 
 def simulate_analytic(

@@ -81,11 +81,13 @@ def latency_budget(plan: Plan) -> pl.DataFrame:
 
 
 def step_us(plan: Plan, kind: str = "same leaf") -> float:
-    """Return the wire time of one small message on an idle path of ``kind`` in us (no queueing)."""
+    """Return what the engines count for the first bit on an idle path of ``kind``: switches and propagation, in us.
+
+    Adapters and host buses are left out, as in the flow and packet engines: the budget shows them. 0 for a kind of path that
+    the plan does not have.
+    """
     row = latency_budget(plan).filter(pl.col("path") == kind)
-    if row.is_empty():
-        return 0.0
-    return float(row["wire_us"][0] - row["queueing_us"][0])
+    return 0.0 if row.is_empty() else float(row["switching_us"][0] + row["propagation_us"][0])
 
 
 def _row(

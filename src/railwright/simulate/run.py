@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.simulate.analytic import simulate_analytic
@@ -20,6 +21,9 @@ from railwright.simulate.packet_options import PacketOptions, infiniband, rocev2
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult, SimulationResult
 from railwright.workload.collectives import ALGORITHMS, bus_factor, collective_name, collective_traffic
+from railwright.workload.nccl.choose import choose
+from railwright.workload.nccl.constants import ARCHITECTURES
+from railwright.workload.nccl.shape import shape_of_server
 from railwright.workload.placement import Placement
 
 Engine = Literal["analytic", "flow", "packet"]
@@ -28,6 +32,9 @@ BOTTLENECKS = 5
 """How many of the most used links a result names."""
 
 PATHS = ("ecmp", "spray", "adaptive", "flowlet", "rail")
+LIBRARY_NAMES = {"collnet-direct": "collnet", "collnet-chain": "collnet"}
+"""Algorithms of the library that run as one of ours."""
+
 BALANCING_PATHS = {"ecmp": "ecmp", "ecmp-qp": "ecmp", "flowlet": "flowlet", "adaptive": "adaptive", "spray": "spray"}
 
 
@@ -50,17 +57,23 @@ def simulate_collective(
     marks. Raises InputError that names what is wrong.
     """
     if engine not in ENGINES:
-        raise InputError(f"engine {engine!r} is unknown{nearest(engine, ENGINES)}; choose one of {', '.join(ENGINES)}", key="engine")
+        raise InputError(
+            f"engine {engine!r} is unknown{nearest(engine, ENGINES)}; choose one of {', '.join(ENGINES)}", key="engine"
+        )
     if paths is not None and paths not in PATHS:
-        raise InputError(f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}", key="paths")
+        raise InputError(
+            f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}", key="paths"
+        )
     name = collective_name(collective)
     placement = placement_of(plan, ranks)
-    chosen = algorithm or default_algorithm(name, placement)
+    chosen = algorithm or default_algorithm(plan, name, size_bytes, placement)
     way = paths or BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
     used_seed = plan.spec.seed if seed is None else seed
     if engine == "analytic":
         if fail:
-            raise InputError("the analytic engine knows no single link; simulate failures with engine flow or packet", key="fail")
+            raise InputError(
+                "the analytic engine knows no single link; simulate failures with engine flow or packet", key="fail"
+            )
         result, _ = simulate_analytic(plan, name, size_bytes, placement, chosen)
         bottleneck: tuple[dict[str, Any], ...] = ()
     else:
@@ -88,12 +101,23 @@ def simulate_collective(
     )
 
 
-def default_algorithm(collective: str, placement: Placement) -> str:
-    """Return the algorithm taken when none is named: per rail between domains and over NVLink inside them, else rings."""
+def default_algorithm(plan: Plan, collective: str, size_bytes: float, placement: Placement) -> str:
+    """Return the algorithm taken when none is named: what NCCL or RCCL would choose for this job and size.
+
+    Jobs on parts of domains, or on hardware without constants, take rings.
+    """
     known = ALGORITHMS[collective]
-    if "hierarchical" in known and placement.balanced and 1 < placement.domains < placement.ranks:
-        return "hierarchical"
-    return "ring-flat" if "ring-flat" in known and not placement.balanced else next(iter(known))
+    if "ring" not in known:
+        return next(iter(known))
+    server = resolve_server(plan.spec, plan.catalog)
+    gpu = plan.catalog.gpu(server.gpu)
+    whole = placement.balanced and placement.ranks % min(placement.ranks, server.scale_up_gpus) == 0
+    if not whole or placement.ranks < server.gpus or gpu.architecture not in ARCHITECTURES:
+        return "ring" if placement.balanced else "ring-flat"
+    sharp = plan.spec.backend.in_network_reduction
+    shape = shape_of_server(server, gpu, gpus=placement.ranks, transport=plan.spec.backend.transport, sharp=sharp)
+    taken = choose(collective, size_bytes, shape).algorithm
+    return LIBRARY_NAMES.get(taken, taken if taken in known else "ring")
 
 
 def run_engine(
@@ -123,7 +147,9 @@ def packet_options(plan: Plan, paths: str) -> PacketOptions:
     return rocev2(paths=paths, congestion_control="dcqcn" if congestion in ("dcqcn+pfc", "ecn-only") else "none")
 
 
-def bottlenecks(plan: Plan, network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
+def bottlenecks(
+    plan: Plan, network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS
+) -> tuple[dict[str, Any], ...]:
     """Return the most used directions of links: ``{"from", "to", "link_id", "util", "bytes"}``, the busiest first."""
     ends = pl.DataFrame(
         {
@@ -133,6 +159,8 @@ def bottlenecks(plan: Plan, network: Network, links_used: pl.DataFrame, most: in
             "to": network.node_name.gather(network.link_dst),
         }
     )
-    top = links_used.filter(pl.col("bytes") > 0).sort(["util", "bytes", "link_id", "forward"], descending=[True, True, False, True])
+    top = links_used.filter(pl.col("bytes") > 0).sort(
+        ["util", "bytes", "link_id", "forward"], descending=[True, True, False, True]
+    )
     named = top.head(most).join(ends, on=["link_id", "forward"], how="left", maintain_order="left")
     return tuple(named.select("from", "to", "link_id", "util", "bytes").iter_rows(named=True))

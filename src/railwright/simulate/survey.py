@@ -59,7 +59,9 @@ def survey(plan: Plan, *, seed: int | None = None, progress: Callable[[str], Non
     for collective in FLOW_COLLECTIVES:
         limit = PAIR_RANKS if collective == "all-to-all" else FLOW_RANKS
         if placement.ranks > limit:
-            notes.append(f"The {collective} of {placement.ranks:,} ranks is analytic only: the flow engine runs it up to {limit:,} here.")
+            notes.append(
+                f"The {collective} of {placement.ranks:,} ranks is analytic only: the flow engine runs it up to {limit:,} here."
+            )
             continue
         progress(f"{collective}, flow")
         result = simulate_collective(plan, collective, FLOW_SIZE, engine="flow", seed=seed)
@@ -86,12 +88,20 @@ def _row(result: SimulationResult) -> dict[str, object]:
     return {
         **{key: summary["setting"][key] for key in ("collective", "algorithm", "engine", "size_bytes")},
         **{key: summary[key] for key in ("time_us", "algbw_GBps", "busbw_GBps")},
-        "bottleneck": f"{busiest['from']} to {busiest['to']} ({busiest['util']:.0%})" if busiest else "; ".join(result.engine.why),
+        "bottleneck": f"{busiest['from']} to {busiest['to']} ({busiest['util']:.0%})"
+        if busiest
+        else "; ".join(result.engine.why),
     }
 
 
 def _utilisation(plan: Plan, results: list[SimulationResult]) -> pl.DataFrame:
-    schema = {"collective": pl.String, "tier": pl.String, "direction": pl.String, "mean_util": pl.Float64, "max_util": pl.Float64}
+    schema = {
+        "collective": pl.String,
+        "tier": pl.String,
+        "direction": pl.String,
+        "mean_util": pl.Float64,
+        "max_util": pl.Float64,
+    }
     tiers = plan.links.select("link_id", tier=pl.col("tier").cast(pl.String).str.replace("_", " to "))
     frames = [
         result.engine.links_used.join(tiers, on="link_id", how="left")
@@ -118,8 +128,12 @@ def _who_to_whom(plan: Plan) -> tuple[list[list[float]], list[str], str, dict[st
     for name, placement in (("all-reduce", everywhere), ("all-to-all", few)):
         if placement.ranks < 2:
             raise InputError("one GPU has nobody to talk to; a cluster needs at least 2", key="cluster.gpus")
-        traffic = collective_traffic(name, FLOW_SIZE, placement, algorithm=default_algorithm(name, placement))
-        sends = traffic.filter(pl.col("kind") == "send").select("src", "dst", bytes=pl.col("bytes") * pl.col("repeat").fill_null(1))
+        traffic = collective_traffic(
+            name, FLOW_SIZE, placement, algorithm=default_algorithm(plan, name, FLOW_SIZE, placement)
+        )
+        sends = traffic.filter(pl.col("kind") == "send").select(
+            "src", "dst", bytes=pl.col("bytes") * pl.col("repeat").fill_null(1)
+        )
         parts.append(sends.group_by("src", "dst").agg(pl.col("bytes").sum()))
     pairs = pl.concat(parts).group_by("src", "dst").agg(pl.col("bytes").sum()).sort("src", "dst")
     src, dst, amount = pairs["src"].to_numpy(), pairs["dst"].to_numpy(), pairs["bytes"].to_numpy()
@@ -137,6 +151,8 @@ def _who_to_whom(plan: Plan) -> tuple[list[list[float]], list[str], str, dict[st
     cells = -(-everywhere.ranks // block)
     matrix = np.zeros((cells, cells))
     np.add.at(matrix, (src // block, dst // block), amount)
-    labels = [f"GPU {i}" if block == 1 else f"GPUs {i * block}-{min((i + 1) * block, everywhere.ranks) - 1}" for i in range(cells)]
+    labels = [
+        f"GPU {i}" if block == 1 else f"GPUs {i * block}-{min((i + 1) * block, everywhere.ranks) - 1}"
+        for i in range(cells)
+    ]
     return matrix.tolist(), labels, "bytes" if block == 1 else f"bytes between blocks of {block} GPUs", shares
-
