@@ -174,15 +174,15 @@ def _pieces(
 ) -> Phase:
     """Return ``data`` bytes that travel in pieces along ``outer`` network and ``inner`` NVLink edges, one piece behind the other.
 
-    The first piece makes the whole trip, each further one adds the longest edge. ``on_nic`` and ``on_nvlink`` are how many
-    pieces share a GPU's port at a time.
+    The first piece makes the whole trip on empty wires, each further one adds the longest edge, where ``on_nic`` or
+    ``on_nvlink`` pieces share a GPU's port.
     """
     pieces = min(MOST_PIECES, max(1, math.ceil(data / PIECE_BYTES)))
     piece = data / pieces
     network_us = nic_alpha + piece * on_nic / rates.nic if outer else 0.0
     nvlink_us = rates.nvlink_alpha + piece * on_nvlink / rates.nvlink if inner else 0.0
     wire: Wire = "network" if network_us >= nvlink_us else "nvlink"
-    trip = outer * network_us + inner * nvlink_us
+    trip = outer * (nic_alpha + piece / rates.nic) + inner * (rates.nvlink_alpha + piece / rates.nvlink)
     longest = max(network_us, nvlink_us)
     share = on_nic if wire == "network" else on_nvlink
     return Phase(wire, data * share, trip, (pieces - 1) * longest)
