@@ -229,8 +229,8 @@ def ibsim_network(fabric: Fabric) -> str:
 
 
 def _file_label(column: str) -> pl.Expr:
-    """Node descriptions of adapters have a blank; topology files do not take it."""
-    return pl.col(column).str.replace(" ", "/", literal=True)
+    """Node descriptions of adapters have a blank; topology files take neither it nor, at the head of a section, a slash."""
+    return pl.col(column).str.replace(" ", ":", literal=True)
 
 
 def _ends(plan: Plan, network: str) -> pl.DataFrame:

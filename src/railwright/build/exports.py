@@ -1,0 +1,30 @@
+"""The plan for other tools: NetBox, containerlab, InfiniBand topology files, Graphviz."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from railwright.build.containerlab import write_containerlab
+from railwright.build.graphviz import write_dot
+from railwright.build.ibdm_topo import write_topo
+from railwright.build.netbox import write_netbox
+from railwright.design.plan import Plan
+from railwright.errors import InputError, nearest
+
+Writer = Callable[[Plan, Path], list[Path]]
+
+EXPORTS: Mapping[str, Writer] = {
+    "netbox": write_netbox,
+    "containerlab": write_containerlab,
+    "topo": write_topo,
+    "dot": write_dot,
+}
+
+
+def write_export(plan: Plan, kind: str, directory: Path) -> list[Path]:
+    """Write ``plan`` for the tool ``kind`` (a key of ``EXPORTS``) into ``directory`` and return the files.
+
+    Raises InputError for an unknown kind, and for a plan that the tool has no words for.
+    """
+    if kind not in EXPORTS:
+        raise InputError(f"{kind!r} is no export{nearest(kind, EXPORTS)}; exports: {', '.join(EXPORTS)}", key="--export")
+    return EXPORTS[kind](plan, directory)
