@@ -89,17 +89,19 @@ def simulate(
                 fail=tuple(fail or ()),
                 seed=seed,
             )
+        shown = result.engine.flows
     else:
         if network is None or flows is None:
             raise InputError("--network and --flows belong together", key="--flows" if flows is None else "--network")
-        from railwright.simulate.own_network import simulate_own
+        from railwright.simulate.own_network import named_flows, simulate_own
 
         with steps.step("simulate", f"{flows} on {network}"):
             result = simulate_own(network, flows, engine or "packet", paths=paths, seed=seed or 0)
+        shown = named_flows(result, network)
     if output is not None:
         with new_folder(output, RESULT_ENTRIES, _PROOF) as folder:
             result.save(folder)
-            result.engine.flows.write_csv(folder / "flows.csv")
+            shown.write_csv(folder / "flows.csv")
     if as_json:
         print_json(result.as_dict())
     else:

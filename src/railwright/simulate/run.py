@@ -80,7 +80,7 @@ def simulate_collective(
         network = network_from_plan(plan)
         traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen)
         result = run_engine(plan, network, traffic, engine, paths=way, seed=used_seed, fail=fail)
-        bottleneck = bottlenecks(plan, network, result.links_used)
+        bottleneck = bottlenecks(network, result.links_used)
     algbw = size_bytes / result.finish_us / 1e3 if result.finish_us else 0.0
     return SimulationResult(
         setting={
@@ -147,9 +147,7 @@ def packet_options(plan: Plan, paths: str) -> PacketOptions:
     return rocev2(paths=paths, congestion_control="dcqcn" if congestion in ("dcqcn+pfc", "ecn-only") else "none")
 
 
-def bottlenecks(
-    plan: Plan, network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS
-) -> tuple[dict[str, Any], ...]:
+def bottlenecks(network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
     """Return the most used directions of links: ``{"from", "to", "link_id", "util", "bytes"}``, the busiest first."""
     ends = pl.DataFrame(
         {

@@ -1,0 +1,85 @@
+"""Flows of the user's own on a network of the user's own, with the flow or the packet engine: ``simulate --network``.
+
+The result has the keys of every simulation: ``algbw`` and ``busbw`` are all bytes over the time until the last flow ends.
+"""
+
+from pathlib import Path
+
+import polars as pl
+
+from railwright.errors import InputError, nearest
+from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.goodput import goodput_share
+from railwright.simulate.network_file import read_flows, read_network
+from railwright.simulate.packet import simulate_packets
+from railwright.simulate.packet_options import infiniband, rocev2
+from railwright.simulate.results import EngineResult, SimulationResult
+from railwright.simulate.run import PATHS, bottlenecks
+from railwright.spec.cluster import Transport
+
+ENGINES = ("flow", "packet")
+
+
+def simulate_own(
+    network_file: Path,
+    flows_file: Path,
+    engine: str = "packet",
+    *,
+    paths: str | None = None,
+    transport: Transport = "rocev2",
+    seed: int = 0,
+) -> SimulationResult:
+    """Run the flows of ``flows_file`` (CSV) on the network of ``network_file`` (YAML), see `network_file`.
+
+    ``paths`` (default ``ecmp``) is how flows without a path of their own go. A flow that cannot finish has a null
+    ``finish_us`` and a sentence in ``why``. Raises InputError for wrong files and settings.
+    """
+    way = paths or "ecmp"
+    for key, value, allowed in (("engine", engine, ENGINES), ("paths", way, PATHS)):
+        if value not in allowed:
+            raise InputError(f"{value!r} is not allowed; one of {', '.join(allowed)}{nearest(value, allowed)}", key=key)
+    user = read_network(network_file)
+    traffic, pinned = read_flows(flows_file, user.network)
+    if engine == "flow":
+        options = FlowOptions(goodput=goodput_share(transport), paths=way)
+        result = simulate_flows(user.network, traffic, options, seed, pinned=pinned)
+    else:
+        preset = infiniband if transport == "infiniband" else rocev2
+        packets = simulate_packets(
+            user.network, traffic, preset(paths=way), seed, pinned=pinned, thresholds=user.thresholds
+        )
+        end_us = packets.flows.select(pl.col("finish_us").max().fill_null(packets.counters["end_us"])).item()
+        result = EngineResult(float(end_us), packets.flows, packets.links_used, packets.counters, tuple(packets.why))
+    rate = float(result.flows["bytes"].sum()) / result.finish_us / 1e3 if result.finish_us else 0.0
+    return SimulationResult(
+        setting={
+            "network": network_file.name,
+            "flows": flows_file.name,
+            "engine": engine,
+            "transport": transport,
+            "paths": way,
+            "seed": seed,
+        },
+        time_us=result.finish_us,
+        algbw_gbytes_s=rate,
+        busbw_gbytes_s=rate,
+        engine=result,
+        bottleneck=bottlenecks(user.network, result.links_used),
+    )
+
+
+def named_flows(result: SimulationResult, network_file: Path) -> pl.DataFrame:
+    """Return the flows of ``result`` as ``flows.csv`` has them: ids of the user's own, ends by name, times in microseconds."""
+    names = read_network(network_file).network.node_name
+    return result.engine.flows.select(
+        pl.col("op_id").alias("flow_id"),
+        *(names.gather(result.engine.flows[end]).alias(end) for end in ("src", "dst")),
+        "bytes",
+        "class",
+        "start_us",
+        "finish_us",
+        "fct_us",
+        "ideal_us",
+        "hops",
+        "retransmitted_bytes",
+    )
