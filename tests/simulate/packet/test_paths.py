@@ -87,6 +87,24 @@ def test_a_link_that_comes_back_ends_the_outage(star, sends) -> None:
     assert 400 < flow["finish_us"] < 400 + 100 + 3 * alone
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_host_with_two_ports_goes_on_over_the_other_one(network, sends, seed) -> None:
+    net = network(4, 2, [(h, 4 + s) for h in range(4) for s in range(2)])
+    base = rocev2(congestion_control="none")
+    data = base.classes[0].model_copy(update={"rto_us": 100.0})
+    changes = (
+        {"time_us": 20.0, "kind": "link-down", "subject": 0},
+        {"time_us": 22.0, "kind": "link-down", "subject": 6},
+    )
+    options = parse_options(
+        {**base.model_dump(), "classes": (data, *base.classes[1:]), "changes": changes, "reroute_us": 10.0}
+    )
+    rows = sends(*((a, b, 600 * MTU, 3.0 * a) for a in range(4) for b in range(4) if a != b))
+    result = simulate_packets(net, rows, options, seed)
+    assert result.diagnosis is None
+    assert result.links_used.filter(pl.col("link_id") == 0)["bytes"].max() < 20.0 * 400e3 / 8 + MTU + 82
+
+
 def test_an_unreachable_pair_ends_with_its_operation(network, sends) -> None:
     result = simulate_packets(network(2, 2, [(0, 2), (1, 3)]), sends((0, 1, 1e6)), rocev2())
     assert result.diagnosis is not None
