@@ -61,8 +61,14 @@ def bom_summary(plan: Plan) -> pl.DataFrame:
         ("Sum of the known prices, with spares", format_usd(known) if priced.height else "no price is known"),
         ("Pieces without a price, not in the sum", f"{missing:,}"),
         ("Prices seen", " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "no date"),
-        ("Prices from", "; ".join(priced["price_source"].unique().drop_nulls().sort()) or "nowhere: give economics.prices"),
-        ("Spares", f"{write_fraction(plan.spec.economics.spares)} of {', '.join(SPARED)}, rounded up per line; none of the rest"),
+        (
+            "Prices from",
+            "; ".join(priced["price_source"].unique().drop_nulls().sort()) or "nowhere: give economics.prices",
+        ),
+        (
+            "Spares",
+            f"{write_fraction(plan.spec.economics.spares)} of {', '.join(SPARED)}, rounded up per line; none of the rest",
+        ),
         ("Rows with unverified facts", f"{int(bom['unverified'].sum()):,} of {len(bom):,}"),
     ]
     in_link = bom.filter(pl.col("price_source") == IN_LINK_PRICE)

@@ -62,7 +62,7 @@ def cable_label(cable_id: pl.Expr) -> pl.Expr:
 
 
 def order_list(schedule: pl.DataFrame) -> pl.DataFrame:
-    """Return how many cables of which part and length to order: ``network, medium, part, part_name, length_m, cables, metres``."""
+    """Return what to order: ``network, medium, part, part_name, length_m, cables, metres``."""
     return (
         schedule.unique("cable", maintain_order=True)
         .group_by("network", "medium", "part", "part_name", "length_m", maintain_order=True)

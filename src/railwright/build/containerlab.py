@@ -1,9 +1,9 @@
 """The Ethernet fabrics of a plan as a containerlab topology: FRR or SONiC containers, servers as plain Linux.
 
 A lab holds some dozen containers, a plan some thousand boxes. ``scaled`` keeps the plan's own names and ports and takes the
-first servers with the switches that they need, tier by tier; what was left out stands in the file's first lines. InfiniBand
+first servers with the switches above them; what was left out stands in the file's first lines. InfiniBand
 fabrics have no container. Interfaces of SONiC-VS are ``eth1``, ``eth2`` … in the order of the front panel; on Linux nodes they
-have the names of the plan, so that rendered configuration fits (containerlab 0.77, ``docs/manual/kinds``).
+have the names of the plan, so that rendered configuration fits (containerlab 0.79, ``docs/manual/kinds``).
 """
 
 import re
@@ -31,11 +31,11 @@ _LINUX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 def write_containerlab(plan: Plan, directory: Path, most_nodes: int = MOST_NODES) -> list[Path]:
     """Write ``NAME.clab.yml`` into ``directory`` and return it. Raises InputError when the plan has no Ethernet fabric.
 
-    Where ``frr.conf`` of a switch stands beside ``directory`` (as ``railwright build`` writes it), the node mounts it.
+    Where ``frr.conf`` of a switch stands two folders above (as ``railwright build`` writes it), the node mounts it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{names.checked(plan.spec.name, names.DEVICE, 'the name of a lab')}.clab.yml"
-    file.write_text(containerlab(plan, directory.parent, most_nodes), encoding="utf-8")
+    file.write_text(containerlab(plan, directory.parent.parent, most_nodes), encoding="utf-8")
     return [file]
 
 
@@ -46,7 +46,9 @@ def containerlab(plan: Plan, configurations: Path | None = None, most_nodes: int
     if links.is_empty():
         raise InputError("the plan has no Ethernet fabric of servers and switches; containerlab has no InfiniBand")
     kept = scaled(links, most_nodes)
-    inside = links.join(kept.select(a="device_id"), on="a", how="semi").join(kept.select(b="device_id"), on="b", how="semi")
+    inside = links.join(kept.select(a="device_id"), on="a", how="semi").join(
+        kept.select(b="device_id"), on="b", how="semi"
+    )
     kinds = {row["device_id"]: _kind(plan, row) for row in kept.iter_rows(named=True)}
     interfaces = _interfaces(inside, kinds)
     nodes = {
@@ -62,7 +64,7 @@ def containerlab(plan: Plan, configurations: Path | None = None, most_nodes: int
     }
     everything = pl.concat([links["a"], links["b"]]).n_unique()
     head = [
-        f"# {plan.spec.name}: {len(nodes)} of {everything} boxes and {len(ends)} of {links.height} links of its Ethernet fabrics.",
+        f"# {plan.spec.name}: {len(nodes)} of {everything} boxes and {len(ends)} of {links.height} links (Ethernet fabrics).",
         "# containerlab deploy -t this file. The image of SONiC has to be loaded by hand (docker load).",
     ]
     return "\n".join(head) + "\n" + write_yaml(data)
@@ -94,19 +96,33 @@ def fabric_links(plan: Plan) -> pl.DataFrame:
 
 
 def scaled(links: pl.DataFrame, most_nodes: int) -> pl.DataFrame:
-    """Return the boxes of a lab, ``device_id, name, role``: first servers, then what stands above, each tier by its links.
+    """Return the boxes of a lab, ``device_id, name, role``: as many servers as fit with all that stands above them.
 
-    Servers take a third of the room, so that there are paths to look at; the rest goes to the tiers from below.
+    Where the switches above two servers are too many already, each tier is cut to half of the room that is left.
     """
-    sides = [
-        links.select(device_id=side, name=f"{side}_name", role=f"{side}_role") for side in ("a", "b")
-    ]
+    sides = [links.select(device_id=side, name=f"{side}_name", role=f"{side}_role") for side in ("a", "b")]
     boxes = pl.concat(sides).unique("device_id").sort("device_id")
-    if boxes.height <= most_nodes:
-        return boxes
-    kept = boxes.filter(pl.col("role") == "server").head(max(2, most_nodes // 3))
-    frontier = kept
-    while kept.height < most_nodes and not frontier.is_empty():
+    servers = boxes.filter(pl.col("role") == "server")
+    if boxes.height <= most_nodes or servers.is_empty():
+        return boxes.head(most_nodes)
+    fitting, too_many = 0, servers.height + 1
+    while too_many - fitting > 1:
+        middle = (fitting + too_many) // 2
+        if _with_tiers(links, boxes, servers.head(middle)).height <= most_nodes:
+            fitting = middle
+        else:
+            too_many = middle
+    if fitting >= min(2, servers.height):
+        return _with_tiers(links, boxes, servers.head(fitting))
+    return _with_tiers(links, boxes, servers.head(max(2, most_nodes // 3)), most_nodes)
+
+
+def _with_tiers(
+    links: pl.DataFrame, boxes: pl.DataFrame, servers: pl.DataFrame, most_nodes: int | None = None
+) -> pl.DataFrame:
+    """Return ``servers`` and the boxes above them, tier by tier, those with the most links first where there is a limit."""
+    kept = frontier = servers
+    while not frontier.is_empty() and (most_nodes is None or kept.height < most_nodes):
         above = (
             links.join(frontier.select(a="device_id"), on="a", how="semi")
             .join(kept.select(b="device_id"), on="b", how="anti")
@@ -114,9 +130,9 @@ def scaled(links: pl.DataFrame, most_nodes: int) -> pl.DataFrame:
             .len()
             .sort(pl.col("len"), "b", descending=[True, False])
         )
-        room = most_nodes - kept.height
-        tier = above.head(room if above.height <= room else max(1, room // 2))
-        frontier = boxes.join(tier.select(device_id="b"), on="device_id", how="semi")
+        if most_nodes is not None:
+            above = above.head(max(1, (most_nodes - kept.height) // 2))
+        frontier = boxes.join(above.select(device_id="b"), on="device_id", how="semi")
         kept = pl.concat([kept, frontier])
     return kept.sort("device_id")
 
@@ -134,7 +150,7 @@ def _node(name: str, kind: str, configurations: Path | None) -> dict[str, Any]:
         return {"kind": "sonic-vs", "image": IMAGES[kind]}
     node: dict[str, Any] = {"kind": "linux", "image": IMAGES[kind]}
     binds = [
-        f"../{name}/{file}:/etc/frr/{file}"
+        f"../../{name}/{file}:/etc/frr/{file}"
         for file in ("daemons", "frr.conf")
         if kind == "frr" and configurations is not None and (configurations / name / file).is_file()
     ]
@@ -149,8 +165,10 @@ def _interfaces(links: pl.DataFrame, kinds: dict[int, str]) -> dict[int, str]:
     found: dict[int, str] = {}
     for (device,), own in ports.group_by("device", maintain_order=True):
         listed = own["name"].to_list()
-        fits = all(_LINUX_NAME.fullmatch(name) and name != "eth0" for name in listed) and len(set(listed)) == len(listed)
-        keeps = fits and kinds[device] != "sonic-vs"  # type: ignore[index]
+        fits = all(_LINUX_NAME.fullmatch(name) and name != "eth0" for name in listed) and len(set(listed)) == len(
+            listed
+        )
+        keeps = fits and kinds[device] != "sonic-vs"
         for number, (port, name) in enumerate(own.select("port", "name").iter_rows(), start=1):
             found[port] = name if keeps else f"eth{number}"
     return found

@@ -121,26 +121,30 @@ def _about(plan: Plan, schedule: pl.DataFrame) -> pl.DataFrame:
 
 
 def _guide(plan: Plan, view: RackView, schedule: pl.DataFrame, file: Path) -> Path:
-    summary = "\n".join(f"- {what}: {value}" for what, value in bom_summary(plan).iter_rows())
-    file.write_text(
-        f"""# {plan.spec.name}: papers
-
-Made by railwright {railwright.__version__} from the plan (version {plan.version}, seed {plan.spec.seed}).
-
-| file | what |
-|---|---|
-| `cable-schedule.csv`, `.xlsx` | {schedule["cable"].n_unique():,} cables, {schedule.height:,} legs: both ends to lane and module, part, length, route, loss and margin; the workbook adds what to order and what to pull |
-| `bom.csv`, `bom.xlsx` | what to buy, with spares, prices with date and source, marks of doubt |
-| `racks.csv` | {view.racks.height:,} racks: type, units, draw, feeds, weight |
-| `elevations/` | one drawing per rack type ({view.racks["type"].n_unique()}), one per hall |
-| `install/index.html` | a sheet per rack: boxes, feeds, parts to bring, cables |
-
-## Bill of materials
-
-{summary}
-""",
-        encoding="utf-8",
-    )
+    cables, types = schedule["cable"].n_unique(), view.racks["type"].n_unique()
+    rows = {
+        "`cable-schedule.csv`, `.xlsx`": f"{cables:,} cables, {schedule.height:,} legs: both ends to lane and module, part, "
+        "length, route, loss and margin; the workbook adds what to order and what to pull",
+        "`bom.csv`, `bom.xlsx`": "what to buy, with spares, prices with date and source, marks of doubt",
+        "`racks.csv`": f"{view.racks.height:,} racks: type, units, draw, feeds, weight",
+        "`elevations/`": f"one drawing per rack type ({types}), one per hall",
+        "`install/index.html`": "a sheet per rack: boxes, feeds, parts to bring, cables",
+    }
+    lines = [
+        f"# {plan.spec.name}: papers",
+        "",
+        f"Made by railwright {railwright.__version__} from the plan (version {plan.version}, seed {plan.spec.seed}).",
+        "",
+        "| file | what |",
+        "|---|---|",
+        *(f"| {name} | {what} |" for name, what in rows.items()),
+        "",
+        "## Bill of materials",
+        "",
+        *(f"- {what}: {value}" for what, value in bom_summary(plan).iter_rows()),
+        "",
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
     return file
 
 

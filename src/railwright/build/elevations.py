@@ -53,7 +53,9 @@ class RackView:
 
 def rack_view(plan: Plan) -> RackView:
     """Return the racks of ``plan`` with their types."""
-    names = described(plan.catalog, plan.devices["model"].unique(), DEVICE_KINDS).select(model="part", model_name="name")
+    names = described(plan.catalog, plan.devices["model"].unique(), DEVICE_KINDS).select(
+        model="part", model_name="name"
+    )
     boxes = (
         plan.devices.with_columns(height=pl.Series(box_heights(plan.catalog, plan.devices)))
         .filter(pl.col("rack").is_not_null())
@@ -134,7 +136,8 @@ def draw_rack(
         f"{rack['kind']} rack, {height} RU, {rack['used_ru']} used",
         draw_text(rack),
     ]
-    return _template("rack.svg.j2").render(
+    return _filled(
+        "rack.svg.j2",
         title=title,
         facts=facts,
         over=over,
@@ -177,7 +180,8 @@ def _hall(site: str, racks: pl.DataFrame) -> str:
     kinds = racks.group_by("kind", maintain_order=True).len().iter_rows()
     types = racks.group_by("type", "kind", maintain_order=True).len().iter_rows()
     total = float(racks["power_w"].sum())
-    return _template("hall.svg.j2").render(
+    return _filled(
+        "hall.svg.j2",
         title=f"{site}: {_counted(racks.height, 'rack')} in {_counted(len(rows), 'row')}",
         draw=f"{format_w(total)}{_unknown(int(racks['unknown'].sum()))}; a rack marked with + has boxes of unknown draw",
         cells=cells,
@@ -234,7 +238,11 @@ def _places(alike: pl.DataFrame) -> list[str]:
         lines.append(f"{where}: rack {_runs(racks['position'].to_list())}")
     shown = lines[:12]
     more = [f"… and {len(lines) - 12} more rows (racks.csv has all)"] if len(lines) > 12 else []
-    return [f"{_counted(alike.height, 'rack')} of this type"] + [line for text in shown for line in _wrapped(text.split(" "), 60, " ")] + more
+    return (
+        [f"{_counted(alike.height, 'rack')} of this type"]
+        + [line for text in shown for line in _wrapped(text.split(" "), 60, " ")]
+        + more
+    )
 
 
 def _runs(numbers: list[int]) -> str:
@@ -264,8 +272,9 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _template(name: str) -> Any:
-    return environment().get_template(name)
+def _filled(name: str, **values: Any) -> str:
+    """Return template ``name`` with ``values``, escaped."""
+    return str(environment().get_template(name).render(**values))
 
 
 @cache

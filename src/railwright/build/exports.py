@@ -25,6 +25,13 @@ def write_export(plan: Plan, kind: str, directory: Path) -> list[Path]:
 
     Raises InputError for an unknown kind, and for a plan that the tool has no words for.
     """
-    if kind not in EXPORTS:
-        raise InputError(f"{kind!r} is no export{nearest(kind, EXPORTS)}; exports: {', '.join(EXPORTS)}", key="--export")
+    check_export(kind)
     return EXPORTS[kind](plan, directory)
+
+
+def check_export(kind: str) -> None:
+    """Raise InputError with the nearest spelling unless there is an export called ``kind``."""
+    if kind not in EXPORTS:
+        raise InputError(
+            f"{kind!r} is no export{nearest(kind, EXPORTS)}; exports: {', '.join(EXPORTS)}", key="--export"
+        )

@@ -80,7 +80,9 @@ def dot(plan: Plan, network: str) -> str:
 def _rate() -> pl.Expr:
     whole = pl.col("speed_gbps").round(0)
     return (
-        pl.when(whole == pl.col("speed_gbps")).then(whole.cast(pl.Int64).cast(pl.String)).otherwise(pl.col("speed_gbps").cast(pl.String))
+        pl.when(whole == pl.col("speed_gbps"))
+        .then(whole.cast(pl.Int64).cast(pl.String))
+        .otherwise(pl.col("speed_gbps").cast(pl.String))
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from markupsafe import Markup
 
 from railwright.build import names
 from railwright.build.elevations import RackView, draw_rack, draw_text, environment
@@ -41,17 +40,20 @@ def install_sheets(plan: Plan, view: RackView, schedule: pl.DataFrame) -> Iterat
                 plan=plan.spec.name,
                 rack=rack,
                 draw=draw_text(rack),
-                # The drawing comes from an escaping template of this room, the rows from _markup below: both are clean.
-                drawing=Markup(draw_rack(own, rack, rack["name"], [])),  # noqa: S704
-                boxes=[_box(plan, box) for box in own.sort("ru", descending=True, nulls_last=True).iter_rows(named=True)],
+                drawing=draw_rack(own, rack, rack["name"], []),
+                boxes=[
+                    _box(plan, box) for box in own.sort("ru", descending=True, nulls_last=True).iter_rows(named=True)
+                ],
                 feeds=_feeds(rack, own),
                 bring=bring.get(rack["name"], []),
                 cable_columns=_CABLE_COLUMNS,
                 cable_count=count,
-                cables=Markup(markup),  # noqa: S704
+                cables=markup,
             ),
         )
-        listed.append((rack["name"], rack["site"], rack["kind"], rack["type"], own.height, count, format_w(rack["power_w"])))
+        listed.append(
+            (rack["name"], rack["site"], rack["kind"], rack["type"], own.height, count, format_w(rack["power_w"]))
+        )
     yield "index.html", environment().get_template("install_index.html.j2").render(plan=plan.spec.name, racks=listed)
 
 
@@ -118,7 +120,11 @@ def _parts_to_bring(schedule: pl.DataFrame) -> dict[str, list[str]]:
     ends = pl.concat(
         [
             schedule.select(
-                rack=f"{side}_rack", device=f"{side}_device", cage=f"{side}_cage", port=f"{side}_port", part=f"{side}_module"
+                rack=f"{side}_rack",
+                device=f"{side}_device",
+                cage=f"{side}_cage",
+                port=f"{side}_port",
+                part=f"{side}_module",
             )
             for side in ("a", "b")
         ]

@@ -88,7 +88,11 @@ def cable_ends(plan: Plan) -> pl.DataFrame:
     """
     ends = (
         plan.table("cable_ends")
-        .join(plan.ports.select("port_id", "device_id", "cage", "lane_first", port="name"), on="port_id", maintain_order="left")
+        .join(
+            plan.ports.select("port_id", "device_id", "cage", "lane_first", port="name"),
+            on="port_id",
+            maintain_order="left",
+        )
         .join(plan.devices.select("device_id", device="name"), on="device_id", maintain_order="left")
     )
     shared = (pl.len().over("cable_id", "end", "device_id", "cage") > 1) & (pl.col("cage") > 0)
@@ -282,7 +286,9 @@ def _csv_cables(cables: pl.DataFrame) -> pl.DataFrame:
 def _json_cables(cables: pl.DataFrame) -> str:
     """Return cables as bodies of the REST API with names in place of numbers; what is not known is left out."""
     rows = json.loads(cables.write_json()) if cables.height else []
-    return json.dumps([{key: value for key, value in row.items() if value is not None} for row in rows], indent=1) + "\n"
+    return (
+        json.dumps([{key: value for key, value in row.items() if value is not None} for row in rows], indent=1) + "\n"
+    )
 
 
 def _guide(plan: Plan, types: pl.DataFrame, breakouts: int) -> str:

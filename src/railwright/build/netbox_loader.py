@@ -41,7 +41,8 @@ class Api:
         request = urllib.request.Request(f"{self._url}{path}", data, self._headers)  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-                return json.loads(answer.read())
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
         except urllib.error.HTTPError as error:
             raise SystemExit(f"{path}: {error.code} {error.read().decode(errors='replace')}") from None
 

@@ -65,7 +65,9 @@ def _pdus(plan: Plan) -> pl.DataFrame:
 
 def _feeds(pdus: pl.DataFrame) -> pl.DataFrame:
     amperes = (pl.col("watts") / (VOLTS * ROOT_3)).ceil().cast(pl.Int64)
-    origin = pl.when("given").then(pl.lit("from the spec")).otherwise(pl.lit("the rack's limit over the PDUs of a feed"))
+    origin = (
+        pl.when("given").then(pl.lit("from the spec")).otherwise(pl.lit("the rack's limit over the PDUs of a feed"))
+    )
     return pdus.select(
         "site",
         power_panel="panel",

@@ -92,8 +92,9 @@ def _sheet_xml(sheet: Sheet, start: int) -> Iterator[str]:
     last = f"{_letters(max(1, rows.width))}{rows.height + 1}"
     yield (
         '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
-        f'<worksheet xmlns="{_MAIN}"><sheetPr><pageSetUpPr fitToPage="1"/></sheetPr><dimension ref="A1:{last}"/><sheetViews><sheetView workbookViewId="0">'
-        '<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews><cols>'
+        f'<worksheet xmlns="{_MAIN}"><sheetPr><pageSetUpPr fitToPage="1"/></sheetPr><dimension ref="A1:{last}"/><sheetViews>'
+        '<sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView>'
+        "</sheetViews><cols>"
     )
     for number, width in enumerate(_widths(rows), start=1):
         yield f'<col min="{number}" max="{number}" width="{width}" customWidth="1"/>'
@@ -104,12 +105,12 @@ def _sheet_xml(sheet: Sheet, start: int) -> Iterator[str]:
     yield f'</cols><sheetData><row r="1">{heads}</row>'
     for first in range(0, rows.height, CHUNK_ROWS):
         chunk = rows.slice(first, CHUNK_ROWS)
-        number = pl.int_range(first + 2, first + 2 + chunk.height).cast(pl.String)
+        row_number = pl.int_range(first + 2, first + 2 + chunk.height).cast(pl.String)
         cells = [
-            _cell(name, kind, _letters(place), number, sheet.formats.get(name))
+            _cell(name, kind, _letters(place), row_number, sheet.formats.get(name))
             for place, (name, kind) in enumerate(chunk.schema.items(), start=1)
         ]
-        row = pl.concat_str([pl.lit('<row r="'), number, pl.lit('">'), *cells, pl.lit("</row>")])
+        row = pl.concat_str([pl.lit('<row r="'), row_number, pl.lit('">'), *cells, pl.lit("</row>")])
         yield "".join(chunk.select(row.alias("row")).to_series())
     yield (
         f'</sheetData><autoFilter ref="A1:{last}"/>'
@@ -126,7 +127,10 @@ def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str
         for plain_text, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             clean = clean.str.replace_all(plain_text, escaped, literal=True)
         cell = pl.concat_str(
-            place, pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t xml:space="preserve">'), clean, pl.lit("</t></is></c>")
+            place,
+            pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t xml:space="preserve">'),
+            clean,
+            pl.lit("</t></is></c>"),
         )
         return pl.when(value.is_null() | (value == "")).then(pl.lit("")).otherwise(cell)
     if kind == pl.Boolean:
@@ -178,7 +182,7 @@ def _frame_of(names: list[str]) -> dict[str, str]:
     )
     # The header is repeated on every printed page (paper A3, as wide as the sheet).
     titles = "".join(
-        f"<definedName name=\"_xlnm.Print_Titles\" localSheetId=\"{n}\">'{_escape_text(name)}'!$1:$1</definedName>"
+        f'<definedName name="_xlnm.Print_Titles" localSheetId="{n}">\'{_escape_text(name)}\'!$1:$1</definedName>'
         for n, name in enumerate(names)
     )
     related = "".join(
