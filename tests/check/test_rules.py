@@ -1,5 +1,6 @@
 """Every rule of the foundation once broken and once kept, on plans made from specs a user could write."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -173,6 +174,8 @@ BROKEN: dict[str, Broken] = {
 ALWAYS_TOLD = {"RW901", "RW902"}
 """Rules that hold of every plan here: no spec gives all prices, and the catalog has unverified fields."""
 STRETCHED = {"RW109"}
+PHYSICAL = re.compile(r"RW7(?!0[12])\d\d")
+"""Rules of the physical layer, which test_physical_rules.py has."""
 
 
 @pytest.mark.parametrize("code", sorted(BROKEN))
@@ -207,7 +210,8 @@ def test_prices_silence_the_unpriced_rule() -> None:
 
 
 def test_every_rule_has_a_text_and_a_test() -> None:
-    assert set(rule_functions()) == set(BROKEN) | ALWAYS_TOLD | STRETCHED
+    here = {code for code in rule_functions() if not PHYSICAL.fullmatch(code)}
+    assert here == set(BROKEN) | ALWAYS_TOLD | STRETCHED
     assert set(rule_functions()) <= set(rule_texts())
 
 

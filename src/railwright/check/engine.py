@@ -27,6 +27,8 @@ RULE_MODULES = (
     "management",
     "addresses",
     "physical",
+    "optics",
+    "interop",
     "hosts",
     "money",
 )

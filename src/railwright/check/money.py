@@ -6,6 +6,7 @@ import polars as pl
 
 from railwright.check.engine import Hit, rule
 from railwright.check.views import examples
+from railwright.design.bom import unpriced as unpriced_rows
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 
@@ -14,7 +15,8 @@ from railwright.design.plan import Plan
 def unpriced(plan: Plan) -> Iterator[Hit]:
     """Models in use without a price."""
     if "bom" in plan.tables:
-        missing = plan.table("bom").filter(pl.col("unit_price_usd").is_null())["part"].unique().sort()
+        rows = unpriced_rows(plan.table("bom"))
+        missing = rows.select(pl.coalesce("part", "item").alias("part"))["part"].unique().sort()
     else:
         models = plan.devices["model"].unique().drop_nulls().sort()
         missing = models.filter(~models.is_in(list(plan.spec.economics.prices)))

@@ -1,12 +1,15 @@
-"""Rules on racks: power and height."""
+"""Rules on racks and on the cables as things: power, height, weight, cooling, air, feeds, and links without a cable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
+from railwright.check.channels import hits
 from railwright.check.engine import Hit, rule
 from railwright.check.views import examples
 from railwright.design.plan import Plan
+from railwright.design.power import rack_loads
+from railwright.findings import Severity
 from railwright.units import format_w
 
 
@@ -34,7 +37,10 @@ def rack_height(plan: Plan) -> Iterator[Hit]:
     heights = pl.DataFrame(
         {
             "model": [*plan.catalog.servers, *plan.catalog.switches],
-            "height": [e.ru for e in (*plan.catalog.servers.values(), *plan.catalog.switches.values())],
+            "height": [
+                *(server.ru for server in plan.catalog.servers.values()),
+                *(switch.ru for switch in plan.catalog.switches.values()),
+            ],
         }
     )
     used = plan.devices.join(heights, on="model").group_by("rack").agg(used=pl.col("height").sum())
@@ -48,4 +54,142 @@ def rack_height(plan: Plan) -> Iterator[Hit]:
         yield Hit(
             "racks",
             f"{len(over)} racks are over-full, the worst ({worst['name']}) needs {worst['used']} of {worst['height_ru']} RU",
+        )
+
+
+@rule("RW703")
+def link_without_cable(plan: Plan) -> Iterator[Hit]:
+    """Links that no part of the catalog can join."""
+    missing = plan.table("cables").filter(pl.col("part").is_null())
+    if missing.is_empty():
+        return
+    sites = plan.devices.select("device_id", "site").join(plan.ports.select("device_id", "port_id"), on="device_id")
+    ends = plan.links.select("cable_id", "a_port", "b_port").unique("cable_id", keep="first", maintain_order=True)
+    for side in ("a", "b"):
+        ends = ends.join(
+            sites.select(pl.col("port_id").alias(f"{side}_port"), pl.col("site").alias(f"{side}_site")),
+            on=f"{side}_port",
+        )
+    apart = missing.join(
+        ends.select("cable_id", apart=pl.col("a_site") != pl.col("b_site")), on="cable_id", maintain_order="left"
+    )
+    grouped = apart.group_by("reason", "apart", maintain_order=True).agg(
+        pl.col("label_a", "label_b").first(), pl.len(), length_m=pl.col("length_m").max()
+    )
+    for row in grouped.iter_rows(named=True):
+        more = f"; {row['len'] - 1:,} more cables alike" if row["len"] > 1 else ""
+        yield Hit(
+            f"{row['label_a']} - {row['label_b']}",
+            f"{row['reason']}{more}",
+            fix="lease wavelengths or order a line system between the sites (coherent modules and amplifiers)"
+            if row["apart"]
+            else None,
+            severity=Severity.WARNING if row["apart"] else None,
+        )
+
+
+@rule("RW704")
+def two_modules_in_a_cage(plan: Plan) -> Iterator[Hit]:
+    """Cages with more than one module."""
+    twice = (
+        plan.table("modules")
+        .group_by("device_id", "cage")
+        .agg(pl.len(), pl.col("part").sort())
+        .filter(pl.col("len") > 1)
+    )
+    for row in twice.sort("device_id", "cage").head(1).iter_rows(named=True):
+        name = plan.devices.filter(pl.col("device_id") == row["device_id"])["name"].item()
+        others = f"; {len(twice) - 1:,} more cages alike" if len(twice) > 1 else ""
+        yield Hit(f"{name} cage {row['cage']}", f"{' and '.join(row['part'])} in one cage{others}")
+
+
+@rule("RW705")
+def lanes_used_twice(plan: Plan) -> Iterator[Hit]:
+    """Ports of one module that use the same lane of it."""
+    ends = plan.table("cable_ends").filter(pl.col("module_id").is_not_null())
+    for column, what in (("host_lanes", "electrical"), ("media_lanes", "optical")):
+        masks = ends.group_by("module_id").agg(
+            each=pl.col(column).bitwise_count_ones().sum(), together=pl.col(column).bitwise_or().bitwise_count_ones()
+        )
+        wrong = masks.filter(pl.col("each") != pl.col("together")).sort("module_id")
+        if len(wrong):
+            module = plan.table("modules").filter(pl.col("module_id") == wrong["module_id"][0]).row(0, named=True)
+            name = plan.devices.filter(pl.col("device_id") == module["device_id"])["name"].item()
+            yield Hit(
+                f"{name} cage {module['cage']}",
+                f"ports of {module['part']} share {what} lanes; {len(wrong):,} modules in all",
+            )
+
+
+@rule("RW706")
+def rack_weight(plan: Plan) -> Iterator[Hit]:
+    """Racks that weigh more than they may."""
+    yield from _over(
+        rack_loads(plan), "weight_kg", "weight_limit_kg", lambda kilograms: f"{kilograms:,.0f} kg", "weighs"
+    )
+
+
+@rule("RW711")
+def module_power(plan: Plan) -> Iterator[Hit]:
+    """Modules and plugs that draw more than their cage gives."""
+    yield from hits(plan, "RW711")
+
+
+@rule("RW712")
+def feed_lost(plan: Plan) -> Iterator[Hit]:
+    """Racks whose PDUs are overloaded when one feed fails."""
+    loads = rack_loads(plan)
+    yield from _over(loads, "power_w", "left_w", format_w, "draws, when one feed fails,")
+
+
+@rule("RW713")
+def rack_cooling(plan: Plan) -> Iterator[Hit]:
+    """Racks that give off more heat than is taken away."""
+    yield from _over(rack_loads(plan), "power_w", "cooling_limit_w", format_w, "gives off")
+
+
+@rule("RW714")
+def airflow(plan: Plan) -> Iterator[Hit]:
+    """Boxes that blow against the cold aisle of their site."""
+    cold = {site.name: site.racks.airflow for site in plan.spec.sites}
+    servers, switches = plan.catalog.servers, plan.catalog.switches
+    mounted = plan.devices.filter(pl.col("rack").is_not_null())
+    counted = mounted.group_by("site", "model").agg(pl.len(), pl.col("name").min()).sort("site", "model")
+    for site, model, count, name in counted.iter_rows():
+        flow = servers[model].airflow if model in servers else switches[model].airflow if model in switches else None
+        if flow is not None and flow not in ("either", cold.get(site, flow)):
+            yield Hit(name, f"{count:,} x {model} blow {flow}, the cold air of {site} comes {cold.get(site)}")
+
+
+@rule("RW715")
+def supplies(plan: Plan) -> Iterator[Hit]:
+    """Boxes that need more power than half of their supplies give."""
+    for model in plan.devices["model"].unique().drop_nulls().sort():
+        switch = plan.catalog.switches.get(model)
+        if switch is None or switch.psus is None or switch.psu_w is None or switch.power_max_w is None:
+            continue
+        left = (switch.psus - switch.psus // 2) * switch.psu_w if switch.psus > 1 else switch.psu_w
+        if switch.power_max_w > left:
+            yield Hit(model, f"draws {format_w(switch.power_max_w)} at most, one feed's supplies give {format_w(left)}")
+
+
+@rule("RW716")
+def single_feed(plan: Plan) -> Iterator[Hit]:
+    """Sites whose racks hang on one power feed."""
+    for site in plan.spec.sites:
+        if site.racks.feeds == 1:
+            yield Hit(site.name, "its racks have one power feed")
+
+
+def _over(loads: pl.DataFrame, column: str, limit: str, show: Callable[[float], str], verb: str) -> Iterator[Hit]:
+    """Yield a hit for the racks whose ``column`` is above their ``limit``; racks without a limit are left out."""
+    over = loads.filter(pl.col(column) > pl.col(limit) * (1 + 1e-9)).sort(
+        pl.col(column) / pl.col(limit), "rack_id", descending=[True, False]
+    )
+    if len(over):
+        worst = over.row(0, named=True)
+        yield Hit(
+            worst["name"],
+            f"{verb} {show(worst[column])}, {show(worst[limit])} are allowed; {len(over):,} racks in all: "
+            f"{examples(over['name'])}",
         )

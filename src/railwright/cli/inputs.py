@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def design_spec(path: Path, seed: int | None = None, progress: Callable[[str], None] | None = None) -> "Plan":
-    """Return the plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines."""
+    """Return the cabled plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines."""
+    from railwright.design.cabling import cable_plan
     from railwright.design.design import design_plan
     from railwright.spec.load import read_spec
 
@@ -23,7 +24,7 @@ def design_spec(path: Path, seed: int | None = None, progress: Callable[[str], N
     if seed is not None:
         spec = spec.model_copy(update={"seed": seed})
     with placed(file):
-        return design_plan(spec, catalog, progress)
+        return cable_plan(design_plan(spec, catalog, progress), progress)
 
 
 def open_plan(path: Path, seed: int | None = None) -> "Plan":

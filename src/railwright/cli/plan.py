@@ -83,6 +83,7 @@ def extend(
     from railwright.cli.folders import PLAN_ENTRIES, check_folder
     from railwright.cli.inputs import open_plan
     from railwright.cli.output import Steps, print_json, print_table
+    from railwright.design.cabling import cable_plan
     from railwright.design.extend import extend_plan
     from railwright.design.summary import summarise
 
@@ -90,7 +91,8 @@ def extend(
     check_folder(output, PLAN_ENTRIES, "plan.yaml")
     before = open_plan(folder)
     with steps.step("extend", f"grow to {gpus} GPUs") as say:
-        after, changes = extend_plan(before, gpus, say)
+        grown, changes = extend_plan(before, gpus, say)
+        after = cable_plan(grown, say)
     with steps.step("write", f"write {output}"):
         after.save(output)
     if as_json:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from railwright import tables
 from railwright.catalog.load import Catalog
+from railwright.design.bom import bill_of_materials
 from railwright.design.interoperability import power_w
 from railwright.design.link_budget import check_channel, mated_pairs
 from railwright.design.media import Choice, Chooser, Component, Joint, connector_ports
@@ -48,17 +49,18 @@ class Cabled:
 
 
 def cable_plan(plan: Plan, progress: Progress | None = None) -> Plan:
-    """Return ``plan`` with tables ``cables, cable_ends, modules`` and ``links.cable_id``.
+    """Return ``plan`` with tables ``cables, cable_ends, modules, bom`` and ``links.cable_id``.
 
     A link that no part can join has a cable without medium and part, whose ``reason`` says why (rule RW703). Links that had a
-    cable keep its id. About 1 s per 25,000 links.
+    cable keep its id.
     """
     if progress is not None:
         progress("media")
     cabled = choose_media(plan)
     if progress is not None:
         progress("cables")
-    return _laid(plan, cabled)
+    laid = _laid(plan, cabled)
+    return laid.with_tables(bom=bill_of_materials(laid))
 
 
 def choose_media(plan: Plan) -> Cabled:
@@ -117,12 +119,12 @@ def _kinds(
             "component": component,
             "a": sockets.socket[a_row],
             "b": sockets.socket[b_row],
-            "part": _named_parts(plan),
+            "part": named_parts(plan),
             "length": length,
             "a_cage": sockets.cage_id[a_row],
             "b_cage": sockets.cage_id[b_row],
             "in_rack": routes.in_rack,
-            "straight": sockets.nth[a_row] == sockets.nth[b_row],
+            "straight": sockets.first_lane[a_row] == sockets.first_lane[b_row],
         }
     )
     joints = (
@@ -175,7 +177,7 @@ def _kinds(
     return number.to_numpy().astype(np.int64)[component], components
 
 
-def _named_parts(plan: Plan) -> Index:
+def named_parts(plan: Plan) -> Index:
     """Return for every link the first entry of ``cabling.parts`` that names it, or -1."""
     named = np.full(len(plan.links), NO_PART, dtype=np.int64)
     for number, part in reversed(list(enumerate(plan.spec.cabling.parts))):
@@ -224,7 +226,7 @@ def _link_parts(plan: Plan, cabled: Cabled) -> pl.DataFrame:
                 "a_optic": choice.modules.get(joint.a) if choice.medium else None,
                 "b_optic": choice.modules.get(joint.b) if choice.medium else None,
                 "shares": "component" if choice.cable else "link",
-                "per_connector": 1,
+                "connector_lanes": 1,
                 "in_rack": component.in_rack,
             }
             if choice.cords:
@@ -234,7 +236,9 @@ def _link_parts(plan: Plan, cabled: Cabled) -> pl.DataFrame:
                 }
                 head = max(shared, key=lambda side: shared[side])
                 if shared[head] > 1:
-                    row |= {"shares": head, "per_connector": shared[head]}
+                    end = joint.a if head == "a" else joint.b
+                    connectors = catalog.optics[choice.modules[end]].connectors
+                    row |= {"shares": head, "connector_lanes": max(1, kinds[end].lanes // connectors)}
             rows.append(row)
     schema = {
         "kind": pl.Int64,
@@ -246,7 +250,7 @@ def _link_parts(plan: Plan, cabled: Cabled) -> pl.DataFrame:
         "a_optic": pl.String,
         "b_optic": pl.String,
         "shares": pl.String,
-        "per_connector": pl.Int64,
+        "connector_lanes": pl.Int64,
         "in_rack": pl.Boolean,
     }
     chosen = pl.DataFrame(rows, schema=schema).unique(["kind", "a", "b"], maintain_order=True)
@@ -260,15 +264,15 @@ def _link_parts(plan: Plan, cabled: Cabled) -> pl.DataFrame:
             "required_m": cabled.routes.length_m,
             "a_cage": cage[cabled.a_row],
             "b_cage": cage[cabled.b_row],
-            "a_nth": cabled.sockets.nth[cabled.a_row],
-            "b_nth": cabled.sockets.nth[cabled.b_row],
+            "a_lane": cabled.sockets.first_lane[cabled.a_row],
+            "b_lane": cabled.sockets.first_lane[cabled.b_row],
         }
     ).join(chosen, on=["kind", "a", "b"], how="left", maintain_order="left")
     alone = pl.int_range(pl.len(), dtype=pl.Int64)
     connector = (
         pl.when(pl.col("shares") == "a")
-        .then(pl.col("a_cage") * 64 + pl.col("a_nth") // pl.col("per_connector"))
-        .otherwise(pl.col("b_cage") * 64 + pl.col("b_nth") // pl.col("per_connector"))
+        .then(pl.col("a_cage") * 64 + pl.col("a_lane") // pl.col("connector_lanes"))
+        .otherwise(pl.col("b_cage") * 64 + pl.col("b_lane") // pl.col("connector_lanes"))
     )
     bundle = (
         pl.when(pl.col("shares") == "component")
@@ -407,8 +411,8 @@ def _ends(plan: Plan, cabled: Cabled, links: pl.DataFrame, module: Index) -> pl.
     frames = []
     port_id = plan.ports["port_id"]
     for side, rows in (("a", cabled.a_row), ("b", cabled.b_row)):
-        lanes = _lanes(plan, cabled, links.select(socket=side, optic=f"{side}_optic"))
-        nth = cabled.sockets.nth[rows]
+        host, media = _lanes(plan, cabled, links.select(socket=side, optic=f"{side}_optic"))
+        first = cabled.sockets.first_lane[rows]
         frames.append(
             pl.DataFrame(
                 {
@@ -416,38 +420,35 @@ def _ends(plan: Plan, cabled: Cabled, links: pl.DataFrame, module: Index) -> pl.
                     "end": pl.repeat(side, len(links), eager=True),
                     "port_id": port_id.gather(rows),
                     "module_id": pl.Series(module[rows]).replace(-1, None),
-                    "host_lanes": _masks(lanes[0], lanes[1], nth),
-                    "media_lanes": _masks(lanes[2], lanes[2], nth),
+                    "host_lanes": _masks(host, first),
+                    "media_lanes": _masks(media, first * media // host),
                 }
             )
         )
     return tables.conform("cable_ends", pl.concat(frames).sort("cable_id", "end", "port_id"))
 
 
-def _masks(width: Index, pitch: Index, nth: Index) -> Index:
-    """Return bit masks of ``width`` lanes for the ``nth`` port, ``pitch`` lanes from one port to the next."""
-    mask: Index = ((1 << width) - 1) << (pitch * nth)
+def _masks(width: Index, first: Index) -> Index:
+    """Return bit masks of ``width`` lanes from lane ``first`` on."""
+    mask: Index = ((1 << width) - 1) << first
     return mask & 0xFFFF
 
 
-def _lanes(plan: Plan, cabled: Cabled, ends: pl.DataFrame) -> tuple[Index, Index, Index]:
-    """Return electrical lanes of a port, electrical lanes from port to port, and media lanes of a port, for every end."""
+def _lanes(plan: Plan, cabled: Cabled, ends: pl.DataFrame) -> tuple[Index, Index]:
+    """Return how many electrical lanes and how many lanes of the medium the port at every end uses."""
     unique = ends.unique(maintain_order=True).with_row_index("kind")
-    kind = ends.join(unique, on=["socket", "optic"], how="left", nulls_equal=True, maintain_order="left")[
-        "kind"
-    ].to_numpy()
+    kind = ends.join(unique, on=["socket", "optic"], how="left", nulls_equal=True, maintain_order="left")["kind"]
     found = []
     for number, key in unique.select("socket", "optic").iter_rows():
         socket = cabled.sockets.kinds[number]
-        pitch = max(1, socket.lanes // socket.ports)
-        if key is None:
-            rate = max(socket.copper_rates, default=socket.lane_gbps[0])
-            width = socket.port_lanes if socket.fixed else max(1, round(socket.gbps / rate))
-            found.append((width, pitch, width))
-            continue
-        optic = plan.catalog.optics[key]
-        pmd = plan.catalog.pmds[optic.pmd]
-        width = socket.port_lanes if socket.fixed else max(1, round(socket.gbps / optic.host_lane_gbps))
-        found.append((min(width, optic.host_lanes), pitch, max(1, round(socket.gbps / pmd.lane_gbps))))
-    listed = np.array(found, dtype=np.int64).reshape(-1, 3)[kind]
-    return listed[:, 0], listed[:, 1], listed[:, 2]
+        optic = None if key is None else plan.catalog.optics[key]
+        rate = optic.host_lane_gbps if optic else max(socket.copper_rates, default=socket.lane_gbps[0])
+        width = socket.port_lanes if socket.fixed else max(1, round(socket.gbps / rate))
+        if optic is None:
+            found.append((width, width))
+        else:
+            found.append(
+                (min(width, optic.host_lanes), max(1, round(socket.gbps / plan.catalog.pmds[optic.pmd].lane_gbps)))
+            )
+    listed = np.array(found, dtype=np.int64).reshape(-1, 2)[kind.to_numpy()]
+    return listed[:, 0], listed[:, 1]

@@ -29,6 +29,8 @@ FAST_LANE_GBPS = 100.0
 """Lane rate from which plants are held to the structured cabling rules for NDR and 400G."""
 SHORT_COPPER_M = 1.0
 """Passive copper of 100G lanes up to this length links without link training (SONiC pull 925)."""
+OPEN_VENDORS = frozenset({"any", "generic", "OEM"})
+"""Makers of hosts that are not known to look at the coding of a part."""
 FEC_OF_LANE = {25.0: "rs528", 50.0: "rs544", 100.0: "rs544", 200.0: "rs544"}
 """What copper of a lane rate needs (IEEE 802.3 clauses 91, 119, 134, 161)."""
 
@@ -410,7 +412,7 @@ def _protocol(socket: Socket, protocols: tuple[str, ...], name: str, where: str)
 
 
 def _coding(socket: Socket, part: Entry, coding: str, where: str) -> Iterator[Problem]:
-    if coding not in ("any", "as ordered", socket.vendor) and socket.vendor not in ("any", "generic", "OEM"):
+    if coding not in ("any", "as ordered", socket.vendor) and socket.vendor not in OPEN_VENDORS:
         yield Problem(
             "RW739",
             f"{part.name} is coded for {coding}, {socket} is by {socket.vendor} and may refuse it",

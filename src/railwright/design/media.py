@@ -20,6 +20,7 @@ from railwright.catalog.fibres import FibreCable
 from railwright.catalog.load import Catalog
 from railwright.catalog.optics import Optic
 from railwright.design.interoperability import (
+    OPEN_VENDORS,
     Plant,
     Problem,
     cable_problems,
@@ -205,6 +206,8 @@ class Chooser:
         taken: dict[tuple[str, ...], Choice] = {}
         for modules in product(*options):
             chosen = dict(zip(sockets, modules, strict=True))
+            if not self._one_per_platform(chosen):
+                continue
             choice, why = self._joined(component, chosen, forced)
             interfaces = tuple(module.pmd for module in modules)
             if choice is None:
@@ -212,6 +215,15 @@ class Chooser:
             elif interfaces not in taken or self._better(choice, taken[interfaces]):
                 taken[interfaces] = choice
         return list(taken.values()), _once(rejected)
+
+    def _one_per_platform(self, modules: dict[int, Optic]) -> bool:
+        """Return whether cages of a platform that run in different modes get one module: one cage may run in two of them."""
+        of: dict[tuple[str, str], str] = {}
+        for end, optic in modules.items():
+            kind = self._kinds[end]
+            if kind.kind == "switch" and of.setdefault((kind.model, kind.form_factor), optic.key) != optic.key:
+                return False
+        return True
 
     def _fitting(self, socket: int, *, linear: bool) -> tuple[list[Optic], list[Rejected]]:
         """Return the modules that work in a socket, and those of its form factor that do not, with reasons."""
@@ -382,11 +394,16 @@ class Chooser:
         return watts, medium
 
     def _unlike_host(self, choice: Choice) -> int:
-        """Return how many ends are not coded for their host by name: among equals the host's own parts come first."""
+        """Return how many ends are not coded for their host by name: among equals the hosts' own parts come first.
+
+        A box without a vendor in the catalog goes with the hosts that it faces.
+        """
+        ends = choice.sockets if choice.cable is not None else tuple(choice.modules)
+        hosts = {self._kinds[end].vendor for end in ends} - OPEN_VENDORS
         if choice.cable is not None:
-            vendors = {self._kinds[socket].vendor for socket in choice.sockets}
-            return int(self._catalog.cables[choice.cable].coding not in vendors)
-        return sum(self._catalog.optics[key].coding != self._kinds[end].vendor for end, key in choice.modules.items())
+            return int(self._catalog.cables[choice.cable].coding not in hosts)
+        own = {end: {self._kinds[end].vendor} - OPEN_VENDORS or hosts for end in ends}
+        return sum(self._catalog.optics[key].coding not in own[end] for end, key in choice.modules.items())
 
     def _better(self, one: Choice, other: Choice) -> bool:
         """Return whether ``one`` is better than ``other``, which has the same interfaces."""

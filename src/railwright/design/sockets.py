@@ -92,14 +92,14 @@ class Socket:
 class Sockets:
     """The sockets of a plan: the ``kinds``, and arrays with one element per row of ``plan.ports``.
 
-    ``socket`` (int32) is the kind, ``cage_id`` (int64) numbers the cages densely, ``nth`` (int64) is the port's ordinal among
-    the logical ports of its cage.
+    ``socket`` (int64) is the kind, ``cage_id`` (int64) numbers the cages densely, ``first_lane`` (int64) is the electrical lane
+    of the cage where the port starts. A cage whose ports run at two rates is one cage of two kinds.
     """
 
     kinds: tuple[Socket, ...]
     socket: NDArray[np.int64]
     cage_id: NDArray[np.int64]
-    nth: NDArray[np.int64]
+    first_lane: NDArray[np.int64]
 
 
 def find_sockets(plan: Plan) -> Sockets:
@@ -129,7 +129,11 @@ def find_sockets(plan: Plan) -> Sockets:
     kinds = tuple(dict.fromkeys(found))
     of_row = np.array([kinds.index(kind) for kind in found], dtype=np.int64)
     socket = of_row[row] if len(found) else np.empty(0, dtype=np.int64)
-    return Sockets(kinds, socket, *_cages(ports, socket))
+    pitch = np.array([max(1, kind.lanes // kind.ports) for kind in kinds], dtype=np.int64)
+    cage_id, nth = _cages(ports, of_platform=group >= 0)
+    given = ports["lane_first"].to_numpy().astype(np.int64)
+    first_lane = np.where(group >= 0, given, nth * pitch[socket]) if len(kinds) else nth
+    return Sockets(kinds, socket, cage_id, first_lane)
 
 
 def _peer_lanes(plan: Plan) -> NDArray[np.int64]:
@@ -141,12 +145,22 @@ def _peer_lanes(plan: Plan) -> NDArray[np.int64]:
     return found.fill_null(0).to_numpy()
 
 
-def _cages(ports: pl.DataFrame, socket: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the dense number of every port's cage and the port's ordinal in it. Ports outside of cages have one each."""
+def _cages(ports: pl.DataFrame, of_platform: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the dense number of every port's cage and the port's ordinal in it. Ports outside of cages have one each.
+
+    A platform numbers its cages through; servers and boxes number them network by network.
+    """
     framed = ports.select(
-        "device_id", "cage", "lane_first", "nic", "port_id", socket=pl.Series(socket), row=pl.int_range(pl.len())
-    ).with_columns(alone=pl.when(pl.col("cage") == 0).then("port_id"))
-    key = ["device_id", "cage", "socket", "alone"]
+        "device_id",
+        "cage",
+        "lane_first",
+        "nic",
+        "port_id",
+        row=pl.int_range(pl.len()),
+        series=pl.when(pl.Series(of_platform)).then(None).otherwise(pl.col("network").to_physical()),
+        alone=pl.when(pl.col("cage") == 0).then("port_id"),
+    )
+    key = ["device_id", "series", "cage", "alone"]
     ordered = framed.sort(*key, "lane_first", "nic", "port_id", nulls_last=False)
     numbered = ordered.with_columns(cage_id=pl.struct(key).rle_id(), nth=pl.int_range(pl.len()).over(key)).sort("row")
     return numbered["cage_id"].to_numpy().astype(np.int64), numbered["nth"].to_numpy().astype(np.int64)

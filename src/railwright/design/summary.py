@@ -1,13 +1,15 @@
 """A plan in figures: what ``railwright plan --json`` prints, computed from the tables alone."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from railwright.catalog.load import Catalog
+from railwright.design.bom import capital_cost
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
+from railwright.design.power import hall_power
+from railwright.design.prices import known_price
 
 SWITCH_ROLES = ("leaf", "spine", "core", "border", "tor", "oob")
 
@@ -132,38 +134,37 @@ def _oversubscription(plan: Plan, name: str) -> dict[str, float]:
 
 
 def _totals(plan: Plan) -> dict[str, Any]:
-    power = plan.devices["power_w"]
+    power = hall_power(plan)
     active = plan.devices.filter(~pl.col("role").is_in(["external"]))
-    known_w = float(power.sum())
-    unknown_w = int(active["power_w"].null_count())
-    for name in ("cables", "modules"):
-        frame = plan.table(name)
-        known_w += float(frame["power_w"].sum())
-        unknown_w += int(frame["power_w"].null_count())
     known_usd, unpriced = _cost(plan, active)
     return {
-        "power_w": known_w,
-        "power_unknown": unknown_w,
+        "power_w": power["equipment_w"],
+        "power_unknown": power["unknown"],
+        "module_power_w": power["modules_w"],
+        "cable_power_w": power["cables_w"],
+        "hall_power_w": power["hall_w"],
+        "kwh_per_year": power["kwh_per_year"],
+        "energy_usd_per_year": power["usd_per_year"],
         "price_usd": known_usd if unpriced == 0 else None,
         "known_price_usd": known_usd,
         "unpriced": unpriced,
         "rack_count": len(plan.racks),
         "device_count": len(plan.devices),
         "link_count": len(plan.links),
+        "cable_count": len(plan.table("cables")),
+        "module_count": len(plan.table("modules")),
+        "cable_m": float(plan.table("cables")["length_m"].sum()),
     }
 
 
 def _cost(plan: Plan, devices: pl.DataFrame) -> tuple[float, int]:
-    """Return the sum of known prices and the number of pieces without one."""
-    bom = plan.table("bom")
-    if len(bom):
-        cost = bom.select(
-            ((pl.col("quantity") + pl.col("spares").fill_null(0)) * pl.col("unit_price_usd")).sum()
-        ).item()
-        return float(cost), int(bom.filter(pl.col("unit_price_usd").is_null())["quantity"].sum())
-    prices: Mapping[str, float] = {key: price.usd for key, price in plan.spec.economics.prices.items()}
-    pieces = devices.group_by("model").len().sort("model").iter_rows()
-    counted = [(count, prices.get(model)) for model, count in pieces]
-    return sum(count * usd for count, usd in counted if usd is not None), sum(
-        count for count, usd in counted if usd is None
-    )
+    """Return the sum of known prices and the number of pieces without one: of the whole bill, or before cabling of the boxes."""
+    if len(plan.table("bom")):
+        return capital_cost(plan.table("bom"))
+    total, unknown = 0.0, 0
+    for model, count in devices.group_by("model").len().sort("model").iter_rows():
+        kind = next((name for name in ("servers", "switches") if model in plan.catalog.kind(name)), "boxes")
+        price = known_price(plan.catalog, plan.spec, kind, model)
+        total += 0.0 if price is None else count * price.usd
+        unknown += count if price is None else 0
+    return total, unknown
