@@ -10,6 +10,8 @@ import pytest
 
 from railwright import tables
 from railwright.catalog.load import load_catalog
+from railwright.design.cabling import cable_plan
+from railwright.design.design import design_plan
 from railwright.design.plan import Plan
 from railwright.design.wiring import Ends, Wiring
 from railwright.spec.cluster import ClusterSpec
@@ -87,6 +89,32 @@ def make_plan() -> Callable[..., Plan]:
 def plan() -> Plan:
     """The small plan as it is."""
     return small_plan()
+
+
+@pytest.fixture(scope="session")
+def papers_plan() -> Plan:
+    """A cabled cluster with everything that papers have to show: 12 servers, four networks, breakouts, PDUs, prices."""
+    return papers_of(transport="rocev2")
+
+
+@pytest.fixture(scope="session")
+def infiniband_plan() -> Plan:
+    """The same with InfiniBand backend and twin-port modules in the servers."""
+    return papers_of(transport="infiniband", switch="qm9700")
+
+
+def papers_of(**backend: object) -> Plan:
+    """Return a cabled plan of 12 DGX H100 with all four networks, patch panels and one price of the user's own."""
+    spec = ClusterSpec.model_validate(
+        {
+            "name": "papers",
+            "cluster": {"servers": 12, "server": "dgx-h100"},
+            "backend": backend,
+            "management": {"pdus_per_rack": 3},
+            "economics": {"prices": {"dgx-h100": {"usd": 300000, "date": "2025-03", "source": "offer"}}},
+        }
+    )
+    return cable_plan(design_plan(spec, load_catalog()))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Reads a folder of configurations, ours or anybody's: ``DIR/<device>/<file>``, each device in the format its files show."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +12,15 @@ from railwright.errors import InputError
 EOS_FILES = ("startup-config", "running-config", "eos.conf", "eos.cfg")
 NVUE_FILES = (nvue.FILE, "nvue.yaml", nvue.COMMANDS)
 HOST_FILES = (hosts.CONTRACT, hosts.DUMP)
+_READ = (sonic.FILE, *NVUE_FILES, *EOS_FILES, frr.FILE, *HOST_FILES, hosts.NETPLAN, hosts.NCCL)
 
 
 @dataclass(frozen=True)
 class Readings:
-    """All that a folder says. ``unread`` are its folders without a file that we know."""
+    """All that a set of configurations says."""
 
     switches: tuple[Reading, ...]
     servers: tuple[HostReading, ...]
-    unread: tuple[str, ...]
 
     def all(self) -> list[Reading | HostReading]:
         """Return switches and servers."""
@@ -33,45 +34,56 @@ def read_configs(directory: Path) -> Readings:
     """
     if not directory.is_dir():
         raise InputError("is not a folder; give one with a folder per device", file=directory)
+    files = {
+        f"{path.parent.name}/{path.name}": _text(path)
+        for folder in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name in _READ
+    }
+    found = read_files(files)
+    if not found.switches and not found.servers:
+        raise InputError(f"no device is here: needs folders DEVICE with one of {', '.join(_READ)}", file=directory)
+    return found
+
+
+def read_files(files: Mapping[str, str]) -> Readings:
+    """Read files by path ``DEVICE/FILE`` (or ``NOS/DEVICE/FILE``); others are left alone."""
+    of_device: dict[str, dict[str, str]] = {}
+    for path, text in files.items():
+        folder, _, name = path.rpartition("/")
+        if folder and name in _READ:
+            of_device.setdefault(folder.rpartition("/")[2], {})[name] = text
     switches: list[Reading] = []
     servers: list[HostReading] = []
-    unread: list[str] = []
-    for folder in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        found = _read_device(directory, folder)
+    for device, texts in sorted(of_device.items()):
+        found = _read_device(device, texts)
         if isinstance(found, Reading):
             switches.append(found)
         elif found is not None:
             servers.append(found)
-        else:
-            unread.append(folder.name)
-    if not switches and not servers:
-        wanted = ", ".join((sonic.FILE, *NVUE_FILES, *EOS_FILES[:2], frr.FILE, *HOST_FILES))
-        raise InputError(f"no device is here: needs folders DEVICE with one of {wanted}", file=directory)
-    return Readings(tuple(switches), tuple(servers), tuple(unread))
+    return Readings(tuple(switches), tuple(servers))
 
 
-def _read_device(directory: Path, folder: Path) -> Reading | HostReading | None:
-    present = {path.name for path in folder.iterdir() if path.is_file()}
-
+def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReading | None:
     def texts(*names: str) -> dict[str, str]:
-        return {f"{folder.name}/{name}": _text(directory / folder.name / name) for name in names if name in present}
+        return {f"{device}/{name}": present[name] for name in names if name in present}
 
     if sonic.FILE in present:
-        return sonic.read(folder.name, texts(sonic.FILE, frr.FILE))
+        return sonic.read(device, texts(sonic.FILE, frr.FILE))
     for name in NVUE_FILES:
         if name in present:
-            return nvue.read(folder.name, texts(name))
+            return nvue.read(device, texts(name))
     for name in EOS_FILES:
         if name in present:
             from railwright.build import eos
 
-            return eos.read(folder.name, texts(name))
+            return eos.read(device, texts(name))
     if hosts.DUMP in present:
-        return hosts.read(folder.name, texts(hosts.DUMP))
+        return hosts.read(device, texts(hosts.DUMP))
     if hosts.CONTRACT in present:
-        return hosts.read(folder.name, texts(hosts.CONTRACT, hosts.NETPLAN, hosts.NCCL))
+        return hosts.read(device, texts(hosts.CONTRACT, hosts.NETPLAN, hosts.NCCL))
     if frr.FILE in present:
-        return frr.read(folder.name, texts(frr.FILE))
+        return frr.read(device, texts(frr.FILE))
     return None
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from railwright.build import frr, host_views, hosts, names, nvue, opensm, sonic
 from railwright.build.contract import DeviceView
+from railwright.build.services import service_files
 from railwright.build.views import Target, device_views, retarget
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
@@ -98,6 +99,7 @@ def render_plan(
     slurm = _slurm(moved)
     if slurm:
         files["slurm/topology.conf"] = slurm
+    files |= service_files(moved, shown)
     files[CONTRACT] = _contracts(contracts)
     skipped |= _others(moved, set(shown) | set(skipped))
     return Build(files, shown, skipped, platform, convention)

@@ -1,0 +1,203 @@
+"""Commissioning: what is measured before a cluster is handed over, in which order, and within which limits.
+
+Limits come from the plan: rates from its links, expected collective bandwidth from the caller (`simulate.busbw`, which knows
+the fabric). The scripts print results as the usual tools do; ``judge`` reads those outputs and says which miss their limit.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from railwright.build import names
+from railwright.design.plan import Plan
+from railwright.errors import InputError
+
+SOAK_HOURS = 24
+BER_LIMIT = 1e-12
+"""Corrected and uncorrected errors after FEC are judged by the frame loss ratio that IEEE 802.3 asks of RS-FEC links; as a bit
+error ratio after correction: below 1e-12."""
+PAIR_SHARE = 0.95
+"""Share of the line rate that ``ib_write_bw`` must reach between two adapters: RoCEv2 headers and preamble take about 2-4 %."""
+COLLECTIVE_SHARE = 0.90
+"""Share of the forecast that nccl-tests must reach; the forecast's own median error is 3-8 % (docs/collectives.md)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One judged measurement; ``limit`` and ``value`` in ``unit``."""
+
+    test: str
+    subject: str
+    value: float
+    limit: float
+    unit: str
+    passed: bool
+
+
+def acceptance_files(plan: Plan, expected: Sequence[Mapping[str, object]] = ()) -> dict[str, str]:
+    """Return the files of ``acceptance/``: limits, the pairs to measure, scripts and host lists per rail, pod and cluster.
+
+    ``expected`` has rows with ``scope, collective, size_bytes, busbw_GBps`` (see ``simulate.busbw.rows``); without them the
+    collective tests run and are not judged.
+    """
+    servers = plan.devices.filter(pl.col("role") == "server").sort("device_id")
+    names.check_all(servers["name"], names.DEVICE, "the name of a device")
+    pairs = adapter_pairs(plan)
+    rates = plan.links.filter((pl.col("network") == "backend") & (pl.col("tier") == "host"))["speed_gbps"]
+    line = float(str(rates.min() or 0))
+    limits = {
+        "soak": {"hours": SOAK_HOURS, "post_fec_ber_max": BER_LIMIT},
+        "ib_write_bw": {"line_gbps": line, "min_gbps": round(line * PAIR_SHARE, 1), "share": PAIR_SHARE},
+        "nccl": {
+            "share": COLLECTIVE_SHARE,
+            "rows": [
+                {k: row[k] for k in ("scope", "collective", "size_bytes", "busbw_GBps")}
+                | {"min_GBps": round(float(str(row["busbw_GBps"])) * COLLECTIVE_SHARE, 2)}
+                for row in expected
+            ],
+        },
+    }
+    pods = servers.group_by(pl.col("pod").fill_null(1), maintain_order=True).agg("name")
+    files = {
+        "acceptance/limits.json": json.dumps(limits, indent=2) + "\n",
+        "acceptance/pairs.csv": pairs.write_csv(),
+        "acceptance/hosts/cluster.txt": "".join(f"{name}\n" for name in servers["name"]),
+        "acceptance/1-soak.sh": _SOAK.format(hours=SOAK_HOURS),
+        "acceptance/2-pairs.sh": _PAIRS,
+        "acceptance/3-collectives.sh": _COLLECTIVES,
+        "acceptance/README.md": _README.format(
+            hours=SOAK_HOURS, line=line, minimum=line * PAIR_SHARE, share=COLLECTIVE_SHARE
+        ),
+    }
+    files |= {f"acceptance/hosts/pod{pod}.txt": "".join(f"{name}\n" for name in own) for pod, own in pods.iter_rows()}
+    return files
+
+
+def adapter_pairs(plan: Plan) -> pl.DataFrame:
+    """Return which adapters measure each other: on every rail each server with the next one, and with one half-way round.
+
+    Columns ``rail, server, device, peer, peer_device``; the second pairing crosses the spines where there are any.
+    """
+    ports = plan.ports.filter(pl.col("network") == "backend").join(
+        plan.devices.filter(pl.col("role") == "server").select("device_id", server="name"), on="device_id"
+    )
+    rails = plan.links.filter((pl.col("network") == "backend") & (pl.col("tier") == "host")).select(
+        port_id="a_port", rail="rail"
+    )
+    rows = (
+        ports.join(rails, on="port_id")
+        .sort("rail", "device_id", "port_id")
+        .select(
+            pl.col("rail").fill_null(0),
+            "server",
+            device=pl.col("name"),
+            here=pl.int_range(pl.len()).over("rail"),
+            count=pl.len().over("rail"),
+        )
+    )
+    steps = pl.concat(
+        [
+            rows.with_columns(step=pl.lit(1, pl.Int64), there=(pl.col("here") + 1) % pl.col("count")),
+            rows.with_columns(
+                step=pl.lit(2, pl.Int64), there=(pl.col("here") + pl.col("count") // 2) % pl.col("count")
+            ),
+        ]
+    )
+    other = rows.select("rail", there="here", peer="server", peer_device="device")
+    return (
+        steps.join(other, on=["rail", "there"])
+        .filter(pl.col("server") != pl.col("peer"))
+        .sort("step", "rail", "here")
+        .select("rail", "server", "device", "peer", "peer_device")
+        .unique(maintain_order=True)
+    )
+
+
+def judge(limits: Mapping[str, object], results: Mapping[str, str]) -> Iterator[Verdict]:
+    """Yield a verdict per measurement in ``results`` (file name → output of ib_write_bw, nccl-tests or mlxlink).
+
+    Raises InputError for an output in which nothing can be read.
+    """
+    for file, text in sorted(results.items()):
+        found = list(_judged(limits, file, text))
+        if not found:
+            raise InputError("no result of ib_write_bw, nccl-tests or mlxlink can be read in it", file=file)
+        yield from found
+
+
+def _judged(limits: Mapping[str, object], file: str, text: str) -> Iterator[Verdict]:
+    pair = json.loads(json.dumps(limits["ib_write_bw"]))
+    nccl = json.loads(json.dumps(limits["nccl"]))
+    soak = json.loads(json.dumps(limits["soak"]))
+    for match in re.finditer(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", text, re.MULTILINE):
+        rate = float(match[1])
+        yield Verdict("ib_write_bw", file, rate, pair["min_gbps"], "Gb/s", rate >= pair["min_gbps"])
+    stem = file.rpartition("/")[2].partition(".")[0]
+    wanted = {int(r["size_bytes"]): r["min_GBps"] for r in nccl["rows"] if f"{r['scope']}-{r['collective']}" == stem}
+    for match in re.finditer(r"^\s+(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s", text, re.MULTILINE):
+        size, value = int(match[1]), float(match[2])
+        if size in wanted:
+            yield Verdict("nccl", f"{stem} {size}", value, wanted[size], "GB/s", value >= wanted[size])
+    for match in re.finditer(r"Effective Physical BER\s*:\s*([\d.]+E[-+]?\d+)", text, re.IGNORECASE):
+        value = float(match[1])
+        yield Verdict("soak", file, value, soak["post_fec_ber_max"], "BER", value <= soak["post_fec_ber_max"])
+
+
+_SOAK = """#!/bin/sh
+# Clears the error counters of every adapter, waits {hours} h under load, and stores what mlxlink says then.
+# Start 3-collectives.sh beside it: an idle link shows few errors.
+set -eu
+cd "$(dirname "$0")"
+mkdir -p results
+clear='for d in /sys/class/infiniband/*; do mlxlink -d "${{d##*/}}" --pc; done'
+count='for d in /sys/class/infiniband/*; do mlxlink -d "${{d##*/}}" -c; done'
+for host in $(cat hosts/cluster.txt); do ssh "$host" "$clear" </dev/null; done
+sleep $(({hours} * 3600))
+for host in $(cat hosts/cluster.txt); do ssh "$host" "$count" </dev/null >"results/mlxlink-$host.txt"; done
+"""
+
+_PAIRS = """#!/bin/sh
+# ib_write_bw between the adapters of pairs.csv, one pair after the other (add pairs in parallel once single ones pass).
+set -eu
+cd "$(dirname "$0")"
+mkdir -p results
+class=${RAILWRIGHT_TCLASS:-106}
+tail -n +2 pairs.csv | while IFS=, read -r rail server device peer peer_device; do
+    flags="-F --report_gbits -D 10 --tclass $class"
+    ssh "$peer" "ib_write_bw -d $peer_device $flags" </dev/null >/dev/null 2>&1 &
+    sleep 1
+    out="results/pair-r$rail-$server-$peer.txt"
+    ssh "$server" "ib_write_bw -d $device $flags $peer" </dev/null >"$out"
+    wait
+done
+"""
+
+_COLLECTIVES = """#!/bin/sh
+# nccl-tests on every pod and on the whole cluster; needs mpirun and nccl-tests in $NCCL_TESTS.
+set -eu
+cd "$(dirname "$0")"
+mkdir -p results
+gpus=${GPUS_PER_SERVER:-8}
+for list in hosts/*.txt; do
+    scope=$(basename "$list" .txt)
+    ranks=$(($(wc -l <"$list") * gpus))
+    for test in all_reduce all_gather reduce_scatter alltoall; do
+        name=$(echo "$test" | sed 's/alltoall/all-to-all/; s/_/-/g')
+        mpirun -np "$ranks" --map-by "ppr:$gpus:node" --hostfile "$list" "${NCCL_TESTS:?}/${test}_perf" -b 1M -e 8G -f 2 -g 1 \\
+            >"results/$scope-$name.txt"
+    done
+done
+"""
+
+_README = """# Acceptance
+
+Run in order, from a node that reaches every server by ssh. Results go to `results/`; judge them with
+`railwright verify PLAN --acceptance DIR`.
+
+1. `1-soak.sh`: {hours} h of traffic, then the error counters. Limit: bit error ratio after FEC below 1e-12 on every port.
+2. `2-pairs.sh`: `ib_write_bw` between the pairs of `pairs.csv`. Limit: {minimum:g} of {line:g} Gb/s.
+3. `3-collectives.sh`: nccl-tests per pod and on the cluster. Limit: {share:.0%} of the forecast in `limits.json`.
+"""

@@ -1,0 +1,53 @@
+"""Commissioning tests with limits from the plan, and verdicts on what the usual tools print."""
+
+import json
+
+import pytest
+
+from railwright.build.acceptance import acceptance_files, adapter_pairs, judge
+from railwright.design.plan import Plan
+from railwright.errors import InputError
+
+EXPECTED = [{"scope": "cluster", "collective": "all-reduce", "size_bytes": 1 << 30, "busbw_GBps": 100.0}]
+PERFTEST = """ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      446870           0.00               {rate}             0.744798
+"""
+NCCL = """#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+  1073741824     268435456     float     sum      -1   20134   53.33  {busbw}      0    20100   53.42   93.6      0
+"""
+
+
+def test_pairs_stay_on_their_rail_and_never_meet_themselves(plan: Plan) -> None:
+    pairs = adapter_pairs(plan)
+    assert set(pairs["rail"]) == {1, 2}
+    assert (pairs["server"] != pairs["peer"]).all()
+    assert (pairs["device"] == pairs["peer_device"]).all()
+
+
+def test_limits_come_from_the_plans_rates(plan: Plan) -> None:
+    limits = json.loads(acceptance_files(plan, EXPECTED)["acceptance/limits.json"])
+    assert limits["ib_write_bw"]["min_gbps"] == 380.0
+    assert limits["nccl"]["rows"][0]["min_GBps"] == 90.0
+
+
+@pytest.mark.parametrize(("rate", "passed"), [("391.2", True), ("196.4", False)])
+def test_a_slow_pair_is_judged(plan: Plan, rate: str, passed: bool) -> None:
+    limits = json.loads(acceptance_files(plan, EXPECTED)["acceptance/limits.json"])
+    verdict = next(judge(limits, {"pair-r1-a-b.txt": PERFTEST.format(rate=rate)}))
+    assert (verdict.value, verdict.limit, verdict.passed) == (float(rate), 380.0, passed)
+
+
+@pytest.mark.parametrize(("busbw", "passed"), [("99.9", True), ("46.7", False)])
+def test_a_slow_collective_is_judged(plan: Plan, busbw: str, passed: bool) -> None:
+    limits = json.loads(acceptance_files(plan, EXPECTED)["acceptance/limits.json"])
+    verdict = next(judge(limits, {"results/cluster-all-reduce.txt": NCCL.format(busbw=busbw)}))
+    assert (verdict.test, verdict.value, verdict.passed) == ("nccl", float(busbw), passed)
+
+
+def test_errors_after_fec_are_judged_and_an_unreadable_output_is_named(plan: Plan) -> None:
+    limits = json.loads(acceptance_files(plan)["acceptance/limits.json"])
+    bad = next(judge(limits, {"mlxlink-a.txt": "Effective Physical BER              : 2E-9\n"}))
+    good = next(judge(limits, {"mlxlink-a.txt": "Effective Physical BER              : 15E-255\n"}))
+    assert (bad.passed, good.passed) == (False, True)
+    with pytest.raises(InputError, match=r"mlxlink-b\.txt"):
+        list(judge(limits, {"mlxlink-b.txt": "connection refused"}))

@@ -1,0 +1,180 @@
+"""Our files in the programs that will read them: FRR, HAProxy, keepalived, nftables, netplan."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from railwright.build import frr
+from railwright.build.contract import Bgp, DeviceView, Neighbor, Port
+from railwright.build.render import Build, render_plan
+from railwright.catalog.load import load_catalog
+from railwright.design.design import design_plan
+from railwright.spec.cluster import ClusterSpec
+
+
+@pytest.fixture(scope="module")
+def made() -> Build:
+    """A cluster with a whole service entrance, for FRR."""
+    spec = ClusterSpec.model_validate(
+        {"name": "site", "cluster": {"servers": 4, "server": "hgx-h100"}, "backend": {"switch": "sn5600"}}
+    )
+    return render_plan(design_plan(spec, load_catalog()), ("frr",))
+
+
+def of(made: Build, name: str) -> list[tuple[str, str]]:
+    found = [(path, text) for path, text in made.files.items() if path.endswith(f"/{name}")]
+    assert found, f"nothing is called {name}"
+    return found
+
+
+def run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False, start_new_session=True
+    )
+
+
+def test_vtysh_takes_every_frr_file(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    file = tmp_path / "frr.conf"
+    for path, text in of(made, "frr.conf"):
+        file.write_text(text)
+        done = run(tool("vtysh"), "-C", "-f", str(file))
+        assert done.returncode == 0, (path, done.stdout, done.stderr)
+
+
+def test_vtysh_refuses_what_we_would_not_write(tool: Callable[[str], str], tmp_path: Path) -> None:
+    file = tmp_path / "frr.conf"
+    file.write_text("router bgp 65001\n neighbour swp1 interface remote-as external\n")
+    assert run(tool("vtysh"), "-C", "-f", str(file)).returncode != 0
+
+
+def test_bgpd_finds_no_error_in_the_routing_part(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    file = tmp_path / "bgpd.conf"
+    for path, text in of(made, "frr.conf"):
+        routing = "\n".join(re.findall(r"^router bgp .*?^exit$", text, re.MULTILINE | re.DOTALL))
+        file.write_text(re.sub(r"^ neighbor .* bfd profile .*\n", "", routing, flags=re.MULTILINE) + "\n")
+        done = run(tool("bgpd"), "-C", "-f", str(file))
+        assert "No such command" not in done.stdout + done.stderr, (path, done.stderr)
+        assert "Config Failed" not in done.stdout + done.stderr, (path, done.stderr)
+
+
+def test_haproxy_takes_every_file(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    for path, text in of(made, "haproxy.cfg"):
+        (tmp_path / "haproxy.cfg").write_text(text)
+        done = run(tool("haproxy"), "-c", "-f", str(tmp_path / "haproxy.cfg"))
+        assert done.returncode == 0, (path, done.stderr)
+        assert "WARNING" not in done.stderr
+
+
+def test_keepalived_takes_every_file(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    for path, text in of(made, "keepalived.conf"):
+        (tmp_path / "keepalived.conf").write_text(text)
+        done = run(tool("keepalived"), "-t", "-f", str(tmp_path / "keepalived.conf"))
+        # Version 2.2 ends a good configuration test by a signal to itself; a bad one exits with 4 or 5 and says why.
+        assert done.returncode in (0, -signal.SIGTERM), (path, done.stdout, done.stderr)
+        assert done.stdout + done.stderr == ""
+
+
+def test_nft_takes_every_filter_and_the_default_is_to_drop(
+    made: Build, tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    for path, text in of(made, "nftables.conf"):
+        (tmp_path / "nftables.conf").write_text(text)
+        done = run(tool("nft"), "-c", "-f", str(tmp_path / "nftables.conf"))
+        assert done.returncode == 0, (path, done.stderr)
+        assert text.count("policy drop") == 2
+
+
+def test_netplan_generates_every_servers_file(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    for number, (path, text) in enumerate(of(made, "netplan.yaml")):
+        root = tmp_path / str(number)
+        (root / "etc/netplan").mkdir(parents=True)
+        (root / "etc/netplan/60-railwright.yaml").write_text(text)
+        (root / "etc/netplan/60-railwright.yaml").chmod(0o600)
+        done = run(tool("netplan"), "generate", "--root-dir", str(root))
+        assert done.returncode == 0, (path, done.stderr)
+        assert list((root / "run/systemd/network").glob("*.network"))
+
+
+def test_no_file_holds_a_secret(made: Build) -> None:
+    for path, text in made.files.items():
+        assert not re.search(
+            r"(password|passwd|secret|community|auth_pass|private.key)\s*[:=]?\s*\S", text, re.IGNORECASE
+        ), path
+
+
+@pytest.fixture
+def pair(tool: Callable[[str], str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A leaf and a spine in network namespaces, running FRR with our files; yields namespace by device."""
+    if os.geteuid() != 0:
+        pytest.fail("network namespaces need root", pytrace=False)
+    daemons = {name: tool(name) for name in ("zebra", "bgpd", "bfdd")}
+    vtysh, ip = tool("vtysh"), tool("ip")
+    mark = f"rw{os.getpid()}"
+    spaces = {"leaf1": f"{mark}a", "spine1": f"{mark}b"}
+    views = [
+        DeviceView(
+            name,
+            "frr",
+            loopbacks=(f"10.9.0.{number}/32",),
+            ports=(Port("swp1", peer=f"{other}:swp1"),),
+            bgp=Bgp(4_200_000_000 + number, f"10.9.0.{number}", 128, (Neighbor("swp1", True, None, True),)),
+        )
+        for number, (name, other) in enumerate((("leaf1", "spine1"), ("spine1", "leaf1")), start=1)
+    ]
+    started: list[Path] = []
+    folders = [Path(base) / space for space in spaces.values() for base in ("/etc/frr", "/var/run/frr")]
+    try:
+        for space in spaces.values():
+            subprocess.run([ip, "netns", "add", space], check=True)
+        a, b = spaces.values()
+        subprocess.run(
+            [ip, "link", "add", "swp1", "netns", a, "type", "veth", "peer", "name", "swp1", "netns", b], check=True
+        )
+        for folder in folders:
+            folder.mkdir(parents=True)
+            shutil.chown(folder, "frr", "frr")
+        for view in views:
+            space = spaces[view.name]
+            for link in ("lo", "swp1"):
+                subprocess.run([ip, "-n", space, "link", "set", link, "up"], check=True)
+            Path(f"/etc/frr/{space}/frr.conf").write_text(frr.render(view)["frr.conf"])
+            Path(f"/etc/frr/{space}/vtysh.conf").write_text("")
+            for daemon in daemons.values():
+                subprocess.run([ip, "netns", "exec", space, daemon, "-N", space, "-d"], capture_output=True, check=True)
+                started.append(Path(f"/var/run/frr/{space}/{Path(daemon).name}.pid"))
+            loaded = subprocess.run([vtysh, "-N", space, "-b"], capture_output=True, text=True, check=False)
+            assert loaded.returncode == 0, loaded.stdout + loaded.stderr
+        yield spaces
+    finally:
+        for file in started:
+            if file.is_file():
+                os.kill(int(file.read_text()), 15)
+        time.sleep(0.5)
+        for space in spaces.values():
+            subprocess.run([ip, "netns", "delete", space], capture_output=True, check=False)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_running_frr_brings_up_the_unnumbered_session_with_bfd(
+    pair: dict[str, str], tool: Callable[[str], str]
+) -> None:
+    vtysh = tool("vtysh")
+    deadline = time.monotonic() + 60
+    while True:
+        routes = run(vtysh, "-N", pair["leaf1"], "-c", "show ip route 10.9.0.2/32").stdout
+        bfd = run(vtysh, "-N", pair["leaf1"], "-c", "show bfd peers").stdout
+        if 'Known via "bgp"' in routes and "Status: up" in bfd:
+            break
+        assert time.monotonic() < deadline, (
+            routes + bfd + run(vtysh, "-N", pair["leaf1"], "-c", "show bgp summary").stdout
+        )
+        time.sleep(0.3)
+    assert "fe80::" in routes
