@@ -42,6 +42,10 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
         _STEP,
         "Write the configuration of every box of a plan: switches, servers, subnet managers, services.",
     ),
+    "busbw": ("busbw", "busbw", _STEP, "What nccl-tests should print on a plan; a verdict on a real log."),
+    "place": ("place", "place", _STEP, "Say which servers a job should get, and why."),
+    "jobs": ("jobs", "jobs", _STEP, "Run several jobs side by side: how much each slows the others."),
+    "diff": ("build", "diff", _STEP, "Say what changes between two plans or sets of configurations, and in which order."),
     "extend": (
         "plan",
         "extend",

@@ -1,9 +1,11 @@
 """Compares a log of nccl-tests with what the shape of the job promises: a verdict per size, causes, evidence and what to try."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from railwright.units import format_bytes
 from railwright.workload.collectives.meaning import bus_factor, collective_name
@@ -16,6 +18,17 @@ from railwright.workload.nccl.shape import JobShape
 
 LARGEST_SERVER = 16
 """GPUs: a larger scale-up domain spans several hosts (NVL72), so that hosts in the log are not nodes."""
+
+Forecast = Callable[[Run, str, NDArray[np.float64], JobShape, Environment], pl.DataFrame]
+"""What a run should show: the columns of `expected` for a collective, sizes in bytes and the shape of the job in the log."""
+
+
+def without_fabric(
+    run: Run, collective: str, sizes: NDArray[np.float64], shape: JobShape, environment: Environment
+) -> pl.DataFrame:
+    """Return the forecast of NCCL's own model, which knows servers and adapters and nothing of the switches."""
+    return expected(collective, sizes, shape, environment)
+
 
 SIZES = pl.Schema(
     {
@@ -55,17 +68,25 @@ class Verdict:
 
 
 def judge(
-    log: Log, shape: JobShape, environment: Environment = NO_VARIABLES, *, collective: str | None = None
+    log: Log,
+    shape: JobShape,
+    environment: Environment = NO_VARIABLES,
+    *,
+    collective: str | None = None,
+    forecast: Forecast = without_fabric,
 ) -> tuple[Verdict, ...]:
     """Return one verdict per run of ``log``; processes that each ran alone at the same time are one run.
 
     ``shape`` is what the job should be (servers of the plan, number of nodes asked for); hosts and ranks in the log override
     its counts. ``environment`` are variables that belong to the job by intent; those that the log shows are evidence, not part
     of the expectation. ``collective`` is needed when the log does not name the test: without either, nothing is expected.
+    ``forecast`` says what to expect.
     """
     alone = _alone(log)
     runs = (*alone[:1], *(run for run in log.runs if run not in alone))
-    return tuple(_judged(run, len(alone) if run in alone else 0, shape, environment, collective) for run in runs)
+    return tuple(
+        _judged(run, len(alone) if run in alone else 0, shape, environment, collective, forecast) for run in runs
+    )
 
 
 def _alone(log: Log) -> tuple[Run, ...]:
@@ -74,7 +95,9 @@ def _alone(log: Log) -> tuple[Run, ...]:
     return tuple(single) if len({run.stream for run in single}) > 1 else ()
 
 
-def _judged(run: Run, alone: int, wanted: JobShape, environment: Environment, collective: str | None) -> Verdict:
+def _judged(
+    run: Run, alone: int, wanted: JobShape, environment: Environment, collective: str | None, forecast: Forecast
+) -> Verdict:
     remarks = []
     name = collective_name(collective) if collective else run.collective
     if name is None:
@@ -83,7 +106,7 @@ def _judged(run: Run, alone: int, wanted: JobShape, environment: Environment, co
     remarks += doubt
     if run.torn:
         remarks.append(f"{run.torn} rows were torn and could not be put together")
-    sizes = _sizes(run, name, shape, environment)
+    sizes = _sizes(run, name, shape, environment, forecast)
     case = Case(run, name, wanted, shape, sizes, alone)
     causes = tuple(causes_of(case))
     slow_from = _slow_from(sizes)
@@ -109,7 +132,9 @@ def _shape_of(run: Run, wanted: JobShape) -> tuple[JobShape, list[str]]:
     return replace(wanted, nodes=hosts, gpus_per_node=gpus, nics_per_node=nics), doubt
 
 
-def _sizes(run: Run, collective: str | None, shape: JobShape, environment: Environment) -> pl.DataFrame:
+def _sizes(
+    run: Run, collective: str | None, shape: JobShape, environment: Environment, forecast: Forecast
+) -> pl.DataFrame:
     usable = run.rows.filter((pl.col("size_bytes") > 0) & (pl.col("time_us") > 0) & pl.col("time_us").is_finite())
     best = (
         usable.group_by("size_bytes", maintain_order=True)
@@ -118,7 +143,7 @@ def _sizes(run: Run, collective: str | None, shape: JobShape, environment: Envir
     )
     if collective is None or best.height == 0 or shape.ranks < 2:
         return pl.DataFrame(schema=SIZES)
-    ours = expected(collective, best["size_bytes"].to_numpy(), shape, environment)
+    ours = forecast(run, collective, best["size_bytes"].to_numpy(), shape, environment)
     measured = best["size_bytes"].to_numpy() / best["time_us"].to_numpy() / 1000 * bus_factor(collective, shape.ranks)
     ratio = measured / ours["busbw_gbytes_s"].to_numpy()
     latency = (ours["limit"] == "latency").to_numpy()
