@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -59,8 +60,8 @@ def test_legs_of_a_cable_are_numbered_from_one_and_share_no_lane_of_a_cage(paper
         assert cable["b_label"].n_unique() == 1
 
 
-def test_a_cable_of_several_ports_between_two_cages_is_a_twin(make_plan: object) -> None:
-    plan = make_plan()  # type: ignore[operator]
+def test_a_cable_of_several_ports_between_two_cages_is_a_twin(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan()
     two = plan.links.filter(pl.col("tier") == "leaf_spine").head(2)
     ports = plan.ports.with_columns(
         cage=pl.when(pl.col("port_id").is_in([*two["a_port"], *two["b_port"]]))
@@ -111,8 +112,8 @@ def test_order_list_and_pull_list_count_every_cable(papers_plan: Plan) -> None:
     assert order_list(schedule)["metres"].sum() == pytest.approx(papers_plan.table("cables")["length_m"].sum())
 
 
-def test_schedule_of_a_plan_without_cables_is_refused(make_plan: object) -> None:
-    plan = make_plan()  # type: ignore[operator]
+def test_schedule_of_a_plan_without_cables_is_refused(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan()
     with pytest.raises(InputError, match="no cables"):
         cable_schedule(plan.with_tables(cables=tables.empty("cables")))
 
@@ -272,7 +273,6 @@ def test_names_that_could_leave_the_folder_are_refused(
     hostile = papers_plan.with_tables(
         **{table: frame.with_columns(name=pl.when(first).then(pl.lit(name)).otherwise("name"))}
     )
-    inside = tmp_path / "deep" / "papers"
     with pytest.raises(InputError, match="cannot be the name of"):
-        write_documents(hostile, inside)
-    assert [path for path in tmp_path.rglob("*") if path.is_file() and inside not in path.parents] == []
+        write_documents(hostile, tmp_path / "deep" / "papers")
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))

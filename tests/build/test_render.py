@@ -1,4 +1,4 @@
-"""The whole build: files per box, re-targeting, operating systems that a platform does not run, hostile names, nothing half-written."""
+"""The whole build: files per box, re-targeting, systems that a platform does not run, hostile names, nothing half-written."""
 
 import json
 import re
@@ -56,9 +56,8 @@ def test_every_fabric_switch_and_server_of_the_128_gpu_example_has_its_files(
 def test_the_superpod_example_has_the_subnet_managers_files() -> None:
     made = render_plan(example("h100-superpod-4su"))
     for fabric in ("backend", "storage"):
-        assert {
-            f"opensm/{fabric}/{name}" for name in ("opensm.conf", "partitions.conf", "root_guids.conf", "fabric.topo")
-        } <= set(made.files)
+        wanted = ("opensm.conf", "partitions.conf", "root_guids.conf", "fabric.topo")
+        assert {f"opensm/{fabric}/{name}" for name in wanted} <= set(made.files)
     assert "routing_engine ftree,updn" in made.files["opensm/backend/opensm.conf"]
     assert made.skipped["rail1-leaf1"].startswith("the subnet manager")
 
@@ -74,9 +73,9 @@ def test_several_systems_get_a_folder_each(cluster: Plan) -> None:
 
 
 def test_a_system_that_the_platform_does_not_run_is_refused_with_the_way_out(cluster: Plan) -> None:
-    with pytest.raises(InputError, match="does not run eos .*--platform"):
+    with pytest.raises(InputError, match=r"does not run eos .*--platform"):
         render_plan(cluster, ("eos",))
-    with pytest.raises(InputError, match="no renderer for 'sonc' .*'sonic'"):
+    with pytest.raises(InputError, match=r"no renderer for 'sonc' .*'sonic'"):
         render_plan(cluster, ("sonc",))
     with pytest.raises(InputError, match="7060x6"):
         render_plan(cluster, ("eos",), "7060x6-64p")
