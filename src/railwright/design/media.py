@@ -218,10 +218,11 @@ class Chooser:
 
     def _one_per_platform(self, modules: dict[int, Optic]) -> bool:
         """Return whether cages of a platform that run in different modes get one module: one cage may run in two of them."""
-        of: dict[tuple[str, str], str] = {}
+        of: dict[tuple[str, str, str], str] = {}
         for end, optic in modules.items():
             kind = self._kinds[end]
-            if kind.kind == "switch" and of.setdefault((kind.model, kind.form_factor), optic.key) != optic.key:
+            same = (kind.model, kind.form_factor, kind.direction)
+            if kind.kind == "switch" and of.setdefault(same, optic.key) != optic.key:
                 return False
         return True
 

@@ -44,6 +44,7 @@ TWISTED_PAIR_GBPS = 1.0
 class Socket:
     """A kind of cage. ``ports`` logical ports of ``gbps`` on ``port_lanes`` electrical lanes each.
 
+    ``direction`` is that of its ports, so that both sides of a link between switches of one platform are told apart.
     ``device`` is the catalog key that cage rules and coding go by (switch or adapter), ``model`` that of the whole box.
     ``lane_gbps`` are the rates that the lanes can run, ``fixed`` whether the mode fixes them at ``gbps / port_lanes``.
     ``limit_w`` is what a module may draw. ``foreign`` sockets belong to somebody else: no module is bought for them.
@@ -54,6 +55,7 @@ class Socket:
     name: str
     vendor: str
     kind: str
+    direction: str
     form_factor: str
     lanes: int
     lane_gbps: tuple[float, ...]
@@ -204,14 +206,14 @@ class _Resolver:
         role, model, network = str(port["role"]), str(port["model"]), str(port["network"])
         gbps, group = float(str(port["speed_gbps"])), int(str(port["group"]))
         if group >= 0:
-            return self._switch(model, group, gbps, port["lanes"])
+            return self._switch(model, group, gbps, port["lanes"], str(port["direction"]))
         if gbps <= TWISTED_PAIR_GBPS or not port["in_cage"]:
             return _twisted_pair(model, gbps)
         if role == "server":
             return self._adapter(model, network, gbps)
         return self._box(role, model, network, gbps, fast=bool(port["fast"]))
 
-    def _switch(self, model: str, group: int, gbps: float, lanes: object) -> Socket:
+    def _switch(self, model: str, group: int, gbps: float, lanes: object, direction: str) -> Socket:
         switch = self._catalog.switches[model]
         cages = switch.cages[group // 2]
         ports = max(1, cages.ports_at(gbps))
@@ -226,6 +228,7 @@ class _Resolver:
             name=switch.name,
             vendor=switch.vendor,
             kind="switch",
+            direction=direction,
             form_factor=cages.form_factor,
             lanes=cages.lanes,
             lane_gbps=rates or (cages.lane_gbps,),
@@ -248,6 +251,7 @@ class _Resolver:
             name=f"{self._server.name}, {nic.name}",
             vendor=nic.vendor,
             kind="adapter",
+            direction="host",
             form_factor=group.form_factor,
             lanes=nic.lanes_per_port * group.ports_per_cage,
             lane_gbps=nic.lane_gbps,
@@ -270,6 +274,7 @@ class _Resolver:
             name=self._catalog.box(model).name if model in self._catalog.boxes else model,
             vendor="any",
             kind="box",
+            direction="host",
             form_factor=form_factor,
             lanes=shape.lanes,
             lane_gbps=shape.lane_gbps,
@@ -307,6 +312,7 @@ def _twisted_pair(model: str, gbps: float) -> Socket:
         name=f"{model} management port",
         vendor="any",
         kind="management",
+        direction="host",
         form_factor="rj45",
         lanes=1,
         lane_gbps=(gbps,),
