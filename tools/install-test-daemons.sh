@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the real daemons that tests run our files in (Debian or Ubuntu, as root). Nothing is started.
 set -eu
-packages="frr haproxy keepalived nftables opensm ibsim-utils infiniband-diags libyang-tools netplan.io"
+packages="frr haproxy keepalived nftables opensm ibsim-utils infiniband-diags ibutils libyang-tools netplan.io"
 missing=""
 for package in $packages; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"

@@ -48,6 +48,7 @@ def write_documents(plan: Plan, directory: Path, progress: Progress | None = Non
     """
     say = progress or _silent
     names.check_all(plan.devices["name"], names.DEVICE, "the name of a device")
+    names.check_all(plan.racks["name"], names.DEVICE, "the name of a rack")
     names.check_all(plan.racks["site"].unique().sort(), names.DEVICE, "the name of a site")
     directory.mkdir(parents=True, exist_ok=True)
     say("cable schedule")

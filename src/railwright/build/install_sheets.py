@@ -10,7 +10,6 @@ from typing import Any
 
 import polars as pl
 
-from railwright.build import names
 from railwright.build.elevations import RackView, draw_rack, draw_text, environment
 from railwright.build.parts import DEVICE_KINDS, find_entry
 from railwright.design.plan import Plan
@@ -23,9 +22,8 @@ _CABLE_COLUMNS = ("cable", "leg", "from", "cage", "module", "to rack", "RU", "to
 def install_sheets(plan: Plan, view: RackView, schedule: pl.DataFrame) -> Iterator[tuple[str, str]]:
     """Yield file name and HTML of every rack's sheet and, last, of ``index.html``.
 
-    ``schedule`` is that of ``cable_schedule``. Raises InputError for a rack whose name cannot be a file name.
+    ``schedule`` is that of ``cable_schedule``; names of racks become names of files and are checked before.
     """
-    names.check_all(view.racks["name"], names.DEVICE, "the name of a rack")
     rows = _cable_rows(schedule)
     boxes = {rack: own for (rack,), own in view.boxes.group_by("rack_id", maintain_order=True)}
     bring = _parts_to_bring(schedule)

@@ -96,9 +96,14 @@ def cable_ends(plan: Plan) -> pl.DataFrame:
         .join(plan.devices.select("device_id", device="name"), on="device_id", maintain_order="left")
     )
     shared = (pl.len().over("cable_id", "end", "device_id", "cage") > 1) & (pl.col("cage") > 0)
+    cables = pl.when("shared").then("cable_id")
+    # A module with several connectors takes several such cables: cage5/1, cage5/2.
+    several = cables.n_unique().over("device_id", "cage", "shared") > 1
+    connector = cables.rank("dense").over("device_id", "cage", "shared")
+    whole = pl.when(several).then(pl.format("cage{}/{}", "cage", connector)).otherwise(pl.format("cage{}", "cage"))
     return (
         ends.with_columns(shared=shared)
-        .with_columns(interface=pl.when("shared").then(pl.format("cage{}", "cage")).otherwise("port"))
+        .with_columns(interface=pl.when("shared").then(whole).otherwise("port"))
         .sort("cable_id", "end", "device_id", "cage", "lane_first", "port_id")
         .select("cable_id", "end", "port_id", "device_id", "device", "port", "cage", "shared", "interface")
     )
