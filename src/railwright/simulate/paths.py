@@ -152,9 +152,10 @@ def _relay(
         if not left.size:
             break
         near = domains.neighbour(src[left], shift)
-        for far in (dst[left], domains.same_place(near, dst[left])):
+        for same_place in (False, True):
             if not left.size:
                 break
+            far = domains.same_place(near, dst[left]) if same_place else dst[left]
             keep = np.isin(left, lost) & (near >= 0) & (far >= 0)
             rows, start, end = left[keep], near[keep], far[keep]
             way = _direct(network, start, end, mode, entropy[rows], seed, True, state, False)
