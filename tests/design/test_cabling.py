@@ -234,3 +234,10 @@ def test_sites_beyond_have_no_part_and_the_plan_says_so(far_sites: Callable[[flo
     peers = plan.links.filter(pl.col("tier") == "peer").join(plan.table("cables"), on="cable_id")
     assert peers["medium"].null_count() == len(peers) > 0
     assert peers["reason"].str.starts_with("no part works").all()
+
+
+def test_copper_has_no_module_and_so_no_diagnostics() -> None:
+    fixed = example().table("cables").filter(pl.col("medium").is_in(["dac", "acc", "aec", "aoc", "cat6"]))
+    ends = example().table("cable_ends").join(fixed, on="cable_id", how="semi")
+    assert len(ends) > 0
+    assert ends["module_id"].null_count() == len(ends)
