@@ -281,5 +281,9 @@ def narrowest_gbps(paths: Paths, gbps: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _sums(paths: Paths, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    sums: NDArray[np.float64] = np.concatenate([[0.0], np.cumsum(values)])
-    return sums[paths.offset[1:]] - sums[paths.offset[:-1]]
+    """Return the sum of ``values`` (one per link of a path) on each path; alike paths get the same bits, so that they fold."""
+    sums = np.zeros(paths.offset.size - 1)
+    filled = np.flatnonzero(np.diff(paths.offset) > 0)
+    if filled.size:
+        sums[filled] = np.add.reduceat(values, paths.offset[filled])
+    return sums

@@ -28,9 +28,11 @@ UNKNOWN_SWITCH_NS = 700.0
 """Latency taken for a platform whose figure the catalog does not know: between Tomahawk 5 (600) and Tomahawk 4 (800)."""
 
 
-def network_from_plan(plan: Plan, network: str = "backend") -> Network:
+def network_from_plan(plan: Plan, network: str = "backend", *, exact_lengths: bool = True) -> Network:
     """Return ``network`` of ``plan`` as arrays. Links of the scale-up network get ids above those of the plan.
 
+    Without ``exact_lengths`` every cable of a tier has the tier's mean length: nanoseconds move, but alike links stay alike,
+    which is what lets the flow engine compute alike operations once.
     Raises InputError when the plan has no such network.
     """
     fabric = _fabric_of(plan, network)
@@ -64,7 +66,7 @@ def network_from_plan(plan: Plan, network: str = "backend") -> Network:
     wired = (
         links.join(ends.rename({"port_id": "a_port", "node": "a"}), on="a_port", maintain_order="left")
         .join(ends.rename({"port_id": "b_port", "node": "b"}), on="b_port", maintain_order="left")
-        .with_columns(length_m=_lengths(plan))
+        .with_columns(length_m=_lengths(plan, exact=exact_lengths))
     )
     a, b = wired["a"].to_numpy().astype(np.int64), wired["b"].to_numpy().astype(np.int64)
     rate = wired["speed_gbps"].to_numpy()
@@ -135,20 +137,26 @@ def placement_of(plan: Plan, ranks: int | list[int] | None = None) -> Placement:
 
 def _fabric_of(plan: Plan, network: str) -> str:
     converge = plan.spec.converge
-    return converge[0] if network in converge and plan.links.filter(pl.col("network") == network).is_empty() else network
+    return (
+        converge[0] if network in converge and plan.links.filter(pl.col("network") == network).is_empty() else network
+    )
 
 
-def _lengths(plan: Plan) -> pl.Expr:
+def _lengths(plan: Plan, *, exact: bool) -> pl.Expr:
     assumed = pl.col("tier").cast(pl.String).replace_strict(ASSUMED_LENGTH_M, return_dtype=pl.Float64)
     cables = plan.table("cables").drop_nulls("length_m")
     if cables.is_empty():
         return assumed
-    known = pl.col("cable_id").replace_strict(cables["cable_id"], cables["length_m"], default=None, return_dtype=pl.Float64)
-    return pl.coalesce(known, assumed)
+    known = pl.col("cable_id").replace_strict(
+        cables["cable_id"], cables["length_m"], default=None, return_dtype=pl.Float64
+    )
+    return pl.coalesce(known if exact else known.mean().over("tier"), assumed)
 
 
 def _endpoint_names(servers: pl.Series, count: int, what: str) -> pl.Series:
-    frame = pl.DataFrame({"server": servers}).join(pl.DataFrame({"index": np.arange(count)}), how="cross", maintain_order="left_right")
+    frame = pl.DataFrame({"server": servers}).join(
+        pl.DataFrame({"index": np.arange(count)}), how="cross", maintain_order="left_right"
+    )
     return frame.select(pl.format("{}:{}{}", "server", pl.lit(what), "index")).to_series()
 
 
