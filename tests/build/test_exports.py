@@ -294,14 +294,14 @@ def fake_netbox(interfaces: dict[str, list[str]]) -> Iterator[tuple[str, list[An
             self.end_headers()
             self.wfile.write(body)
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             query = parse_qs(urlsplit(self.path).query)
             device, first = query["device"][0], int(query["offset"][0])
             own = [{"id": numbers[device, n], "name": n} for n in interfaces.get(device, [])]
             page = own[first : first + 2]
             self._answer({"next": "more" if first + 2 < len(own) else None, "results": page})
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             posted.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self._answer({})
 

@@ -74,7 +74,7 @@ def write_workbook(sheets: Mapping[str, Sheet], file: Path) -> Path:
         for start in range(0, max(1, sheet.frame.height), MOST_ROWS)
     ]
     partial = file.with_name(f".{file.name}.partial")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+    with zipfile.ZipFile(partial, "w") as archive:
         for name, text in _frame_of([name for name, _, _ in parts]).items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), text, zipfile.ZIP_DEFLATED)
         for number, (_, sheet, start) in enumerate(parts, start=1):
@@ -128,7 +128,7 @@ def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str
             clean = clean.str.replace_all(plain_text, escaped, literal=True)
         cell = pl.concat_str(
             place,
-            pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t xml:space="preserve">'),
+            pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t>'),
             clean,
             pl.lit("</t></is></c>"),
         )
