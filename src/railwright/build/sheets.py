@@ -22,7 +22,7 @@ WIDEST = 60
 """The widest column, in characters."""
 
 _FORMULA = r"^[=+\-@\t\r\n]"
-_NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+_CONTROLS = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # Cell formats by name: the position is the style's index in styles.xml.
@@ -40,14 +40,11 @@ class Sheet:
 
 
 def guarded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return ``frame`` with an apostrophe before every text that a spreadsheet would take for a formula."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    """Return ``frame`` without control characters and with an apostrophe before every text that looks like a formula."""
+    texts = [pl.col(name).str.replace_all(_CONTROLS, "") for name, kind in frame.schema.items() if kind == pl.String]
     return frame.with_columns(
-        pl.when(pl.col(name).str.contains(_FORMULA))
-        .then(pl.lit("'") + pl.col(name))
-        .otherwise(pl.col(name))
-        .alias(name)
-        for name in texts
+        pl.when(text.str.contains(_FORMULA)).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).name.keep()
+        for text in texts
     )
 
 
@@ -123,7 +120,7 @@ def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str
     place = pl.concat_str(pl.lit(f'<c r="{letters}'), number)
     value = pl.col(name)
     if kind == pl.String:
-        clean = value.str.replace_all(_NOT_XML, "")
+        clean = value
         for plain_text, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             clean = clean.str.replace_all(plain_text, escaped, literal=True)
         cell = pl.concat_str(
