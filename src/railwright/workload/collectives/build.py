@@ -84,30 +84,44 @@ def _hierarchical(job: _Job, *, between: str, in_switch: bool) -> None:
     With ``in_switch`` (NVLS: the NVSwitch adds and copies) a GPU's port carries ``size * (1 + 1/G) / 2`` per phase and direction
     on average instead of ``size * (G - 1) / G``; the rows of both inner phases are scaled to that. ``between`` is ``ring``,
     ``tree``, ``halving-doubling``, ``pat`` or ``switch`` (CollNet/SHARP: each NIC sends its shard once and receives the result
-    once; the next domain on the rail stands in for the switch). ``chunks`` (default 4) copies of the whole follow each other,
-    so that inner and outer phases overlap as they do in NCCL.
+    once; the next domain on the rail stands in for the switch). ``chunks`` (default `phase_chunks`) copies of the whole follow
+    each other, so that inner and outer phases overlap as they do in NCCL; between domains each waits for the one before, as
+    NCCL's loops do on a connection.
     """
     grid = job.placement.grid()
     domains, width = grid.shape
     gpus = job.placement.gpu[grid].astype(np.int64)
-    chunks = job.chunks or (PHASE_CHUNKS if width > 1 and domains > 1 else 1)
+    chunks = job.chunks or phase_chunks(job.size, width, domains)
     size = job.size / chunks
     inner = size / width * ((width + 1) / (2 * (width - 1)) if in_switch and width > 1 else 1.0)
     scatter = job.collective in ("all-reduce", "reduce-scatter")
     gather = job.collective in ("all-reduce", "all-gather")
     columns = np.ascontiguousarray(gpus.T)
     before: Ids | None = None
+    crossed: Ids | None = None
     for _ in range(chunks):
         if scatter:
             before = inside_domains(job.traffic, gpus, inner, before)
         arrived = before
         if domains > 1:
-            arrived = _between(job, between, columns, size / width, _swapped(before))
-            before = before if scatter else _swapped(arrived)
-            arrived = _swapped(arrived)
+            ready = [ids for ids in (before, crossed) if ids is not None]
+            waits = np.concatenate(ready, axis=2) if ready else None
+            crossed = _swapped(_between(job, between, columns, size / width, _swapped(waits)))
+            arrived = crossed
         if gather:
             last = inside_domains(job.traffic, gpus, inner, arrived)
-            before = last if before is None else before
+            before = before if scatter or domains > 1 else last
+
+
+def phase_chunks(size_bytes: float, width: int, domains: int) -> int:
+    """Return into how many chunks a hierarchical collective over ``domains`` of ``width`` ranks is cut: 1 to `PHASE_CHUNKS`.
+
+    More overlap inner and outer phases better; but a chunk pays all steps' latency again, so that no step between domains
+    becomes smaller than `PIECE_BYTES`.
+    """
+    if width == 1 or domains == 1:
+        return 1
+    return int(min(PHASE_CHUNKS, max(1, size_bytes // (width * domains * PIECE_BYTES))))
 
 
 def _swapped(ids: Ids | None) -> Ids | None:
@@ -220,8 +234,8 @@ def collective_traffic(
     ``algorithm`` is a key of `ALGORITHMS` (default: ``ring``, or ``ring-flat`` when the domains are not filled alike).
     ``channels`` is the number of rings or tree pairs (default: ranks per domain, so that every NIC has one).
     ``chunks``: rings: pieces of a step in flight at once (1); trees and chains: pieces in the pipeline (512 KiB each, at most
-    128); hierarchical ones: copies of all phases in a row (4). ``cross_rail`` is ``nvlink`` (PXN) or ``network``; only pairwise
-    collectives differ. ``root`` is a rank. ``matrix`` (n, n) gives bytes from rank i to rank j of an uneven all-to-all in
+    128); hierarchical ones: copies of all phases in a row (`phase_chunks`). ``cross_rail`` is ``nvlink`` (PXN) or
+    ``network``; only pairwise collectives differ. ``root`` is a rank. ``matrix`` (n, n) gives bytes from rank i to rank j of an uneven all-to-all in
     place of ``size_bytes``. ``window``: network sends that each rank has in flight in an all-to-all (None: all).
 
     Endpoints are global GPU ids. Raises InputError that names the argument.
