@@ -15,6 +15,10 @@ namespace {
 
 using Hash = std::uint64_t;
 
+// Finding the classes costs about as much as simulating each operation twice: it pays for repetitions, or hardly matters.
+constexpr std::size_t FEW = 20000;
+constexpr std::uint64_t WORTH = 4;
+
 Hash bits(double value) {
     Hash out;
     std::memcpy(&out, &value, sizeof out);
@@ -155,6 +159,15 @@ class Refiner {
         }
     }
 
+    // What tells apart two hops over links of one class (or two flows of one class on a link).
+    Hash kind_of_hop(Hash number, double share, Hash era) const {
+        if (number == last_number_ && share == last_share_ && era == last_era_) return last_kind_;
+        last_number_ = number;
+        last_share_ = share;
+        last_era_ = era;
+        return last_kind_ = chain(chain(5 + number, bits(share)), era);
+    }
+
     Hash signature(std::uint32_t element) const {
         Hash sum = 0;
         if (element < ops_) {
@@ -162,7 +175,7 @@ class Refiner {
             for (std::int64_t flow = in_.flow_offset[op]; flow < in_.flow_offset[op + 1]; ++flow) {
                 const Hash number = static_cast<Hash>(flow - in_.flow_offset[op]);
                 each_hop(flow, [&](std::int32_t link, double share, Hash era) {
-                    sum += chain(chain(chain(5 + number, colour_[ops_ + link]), bits(rounded(share))), era);
+                    sum += chain(kind_of_hop(number, rounded(share), era), colour_[ops_ + link]);
                 });
             }
             for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
@@ -172,7 +185,7 @@ class Refiner {
         const std::uint32_t link = element - static_cast<std::uint32_t>(ops_);
         for (std::int64_t i = by_link_.offset[link]; i < by_link_.offset[link + 1]; ++i) {
             const Entry& entry = by_link_.entry[i];
-            sum += chain(chain(chain(5 + entry.number, colour_[entry.element]), bits(entry.share)), later_.empty() ? 0 : era_[i]);
+            sum += chain(kind_of_hop(entry.number, entry.share, later_.empty() ? 0 : era_[i]), colour_[entry.element]);
         }
         return sum;
     }
@@ -287,6 +300,8 @@ class Refiner {
     std::vector<Hash> signature_;
     std::vector<std::uint8_t> is_dirty_;
     std::size_t op_colours_ = 0;
+    mutable Hash last_number_ = ~Hash{0}, last_era_ = 0, last_kind_ = 0;
+    mutable double last_share_ = 0;
 };
 
 // Builds the quotient's paths: for a flow of the representative operation, every class of links it crosses, with the number of
@@ -413,7 +428,12 @@ class Quotient {
 
 }  // namespace
 
-Folding fold(const Problem& problem) { return Refiner(problem).run(); }
+Folding fold(const Problem& problem) {
+    std::uint64_t repetitions = 0;
+    for (const std::uint32_t repeat : problem.op_repeat) repetitions += repeat;
+    if (problem.ops() > FEW && repetitions < WORTH * problem.ops()) return {};
+    return Refiner(problem).run();
+}
 
 Problem quotient(const Problem& problem, const Folding& folding) { return Quotient(problem, folding).make(); }
 

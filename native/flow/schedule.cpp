@@ -17,11 +17,11 @@ constexpr std::uint32_t WORTH_SKIPPING = 32;
 constexpr std::uint32_t NOBODY = 0xffffffff;
 
 struct Timed {
-    enum Kind : std::uint8_t { ARRIVE, OPEN, LINK, REROUTE };
+    enum Kind : std::uint8_t { ARRIVE, DONE, OPEN, LINK, REROUTE };
     double time;
     Kind kind;
     std::uint32_t id;
-    bool relative() const { return kind == ARRIVE; }
+    bool relative() const { return kind == ARRIVE || kind == DONE; }
     // For a heap with the earliest on top.
     bool operator<(const Timed& other) const {
         if (time != other.time) return time > other.time;
@@ -34,8 +34,8 @@ struct Snapshot {
     bool taken = false;
     double now = 0;
     std::uint64_t live_version = 0;
-    std::uint32_t leader_done = 0;
-    std::vector<std::uint32_t> done, blocked;
+    std::uint32_t leader_sent = 0;
+    std::vector<std::uint32_t> sent, arrived, blocked;
     std::vector<double> remaining;
     std::vector<Timed> timed;
 };
@@ -48,7 +48,8 @@ class Run {
         out_.start.assign(ops, NEVER);
         out_.finish.assign(ops, NEVER);
         out_.link_bytes.assign(in_.links(), 0);
-        done_.assign(ops, 0);
+        sent_.assign(ops, 0);
+        arrived_.assign(ops, 0);
         blocked_.assign(ops, 0);
         running_.assign(ops, 0);
         pending_.assign(ops, 0);
@@ -158,6 +159,7 @@ class Run {
     void fire(const Timed& due) {
         switch (due.kind) {
             case Timed::ARRIVE: arrive(due.id); break;
+            case Timed::DONE: left(due.id); break;
             case Timed::OPEN: release(due.id); break;
             case Timed::LINK: sharing_.set_capacity(in_.link_change_link[due.id], in_.link_change_capacity[due.id]); break;
             case Timed::REROUTE: reroute(due.id); break;
@@ -165,7 +167,7 @@ class Run {
     }
 
     void release(std::uint32_t op) {
-        if (--blocked_[op] == 0 && done_[op] < in_.op_repeat[op]) ready_.push_back(op);
+        if (--blocked_[op] == 0 && sent_[op] < in_.op_repeat[op]) ready_.push_back(op);
     }
 
     void drain() {
@@ -183,7 +185,7 @@ class Run {
             live_.push_back(op);
             ++live_version_;
         }
-        if (leader_ == NOBODY && in_.op_repeat[op] - done_[op] >= WORTH_SKIPPING) {
+        if (leader_ == NOBODY && in_.op_repeat[op] - sent_[op] >= WORTH_SKIPPING) {
             leader_ = op;
             restart_search();
         }
@@ -192,7 +194,11 @@ class Run {
         arrival_[op] = now_;
         if (in_.op_kind[op] == TIMED) {
             arrival_[op] = now_ + in_.op_duration[op];
-            left(op);
+            if (arrival_[op] > edge()) {
+                appoint(arrival_[op], Timed::DONE, op);
+            } else {
+                left(op);
+            }
             return;
         }
         const auto first = static_cast<std::uint32_t>(in_.flow_offset[op]);
@@ -248,19 +254,23 @@ class Run {
         if (--pending_[op] == 0) left(op);
     }
 
-    // The repetition's last byte has left the sender (or it is a timed one): all that is missing is time.
+    // The repetition's last byte has left the sender: the next one may follow, and it will arrive in a while.
     void left(std::uint32_t op) {
-        if (arrival_[op] > edge()) {
-            appoint(arrival_[op], Timed::ARRIVE, op);
-        } else {
-            arrive(op);
-        }
+        running_[op] = 0;
+        const std::uint32_t next = ++sent_[op];
+        if (op == leader_) leader_moved_ = true;
+        if (next < in_.op_repeat[op])
+            for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
+                if (in_.wait_lag[w] >= 0 && arrived_[in_.wait_op[w]] + in_.wait_lag[w] < next + 1) ++blocked_[op];
+        const bool later = arrival_[op] > edge();
+        if (later) appoint(arrival_[op], Timed::ARRIVE, op);
+        release(op);
+        if (!later) arrive(op);
     }
 
     void arrive(std::uint32_t op) {
         ++out_.repetitions;
-        if (op == leader_) leader_moved_ = true;
-        const std::uint32_t count = ++done_[op];
+        const std::uint32_t count = ++arrived_[op];
         const bool whole = count == in_.op_repeat[op];
         if (whole) {
             out_.finish[op] = arrival_[op];
@@ -273,17 +283,12 @@ class Run {
         }
         for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i) {
             const Follower follower = follower_[i];
-            const std::uint32_t next = done_[follower.op];
+            const std::uint32_t next = sent_[follower.op];
             const bool met = follower.lag == WHOLE ? whole
                                                    : !running_[follower.op] && next < in_.op_repeat[follower.op] &&
                                                          count + follower.lag == next + 1;
             if (met) release(follower.op);
         }
-        running_[op] = 0;
-        if (!whole)
-            for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
-                if (in_.wait_lag[w] >= 0 && done_[in_.wait_op[w]] + in_.wait_lag[w] < count + 1) ++blocked_[op];
-        release(op);
     }
 
     void reroute(std::uint32_t index) {
@@ -353,12 +358,14 @@ class Run {
         s.taken = true;
         s.now = now_;
         s.live_version = live_version_;
-        s.leader_done = done_[leader_];
-        s.done.clear();
+        s.leader_sent = sent_[leader_];
+        s.sent.clear();
+        s.arrived.clear();
         s.blocked.clear();
         s.remaining.clear();
         for (const std::uint32_t op : live_) {
-            s.done.push_back(done_[op]);
+            s.sent.push_back(sent_[op]);
+            s.arrived.push_back(arrived_[op]);
             s.blocked.push_back(blocked_[op]);
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 s.remaining.push_back(flow_slot_[f] == NOBODY ? -1 : sharing_.remaining(flow_slot_[f]));
@@ -372,11 +379,12 @@ class Run {
     bool recurs() const {
         const Snapshot& s = snapshot_;
         if (!s.taken || s.live_version != live_version_) return false;
-        const std::uint32_t moved = done_[leader_] - s.leader_done;
+        const std::uint32_t moved = sent_[leader_] - s.leader_sent;
         std::size_t next = 0;
         for (std::size_t i = 0; i < live_.size(); ++i) {
             const std::uint32_t op = live_[i];
-            if (done_[op] - s.done[i] != moved || blocked_[op] != s.blocked[i]) return false;
+            if (sent_[op] - s.sent[i] != moved || arrived_[op] - s.arrived[i] != moved || blocked_[op] != s.blocked[i])
+                return false;
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 const double before = s.remaining[next++];
                 const std::uint32_t slot = flow_slot_[f];
@@ -414,11 +422,11 @@ class Run {
     void skip() {
         const Snapshot& s = snapshot_;
         const double period = now_ - s.now;
-        const std::uint32_t moved = done_[leader_] - s.leader_done;
+        const std::uint32_t moved = sent_[leader_] - s.leader_sent;
         if (!(period > 0) || !moved) return;
         double cycles = INF;
         for (const std::uint32_t op : live_)
-            cycles = std::min(cycles, std::floor((in_.op_repeat[op] - 1.0 - done_[op]) / moved));
+            cycles = std::min(cycles, std::floor((in_.op_repeat[op] - 1.0 - sent_[op]) / moved));
         for (const Timed& timed : timed_)
             if (!timed.relative()) cycles = std::min(cycles, std::floor((timed.time - now_) / period) - 1);
         if (!(cycles >= 1)) return;
@@ -427,7 +435,8 @@ class Run {
         sharing_.skip(cycles, jump);
         now_ += jump;
         for (const std::uint32_t op : live_) {
-            done_[op] += more;
+            sent_[op] += more;
+            arrived_[op] += more;
             arrival_[op] += jump;
             for (std::int64_t f = in_.flow_offset[op]; f < in_.flow_offset[op + 1]; ++f) {
                 done_bytes_[f] += more * in_.flow_bytes[f];
@@ -452,7 +461,7 @@ class Run {
     Outcome out_;
     double now_ = 0;
 
-    std::vector<std::uint32_t> done_, blocked_, pending_;  // per operation
+    std::vector<std::uint32_t> sent_, arrived_, blocked_, pending_;  // per operation
     std::vector<std::uint8_t> running_;
     std::vector<double> arrival_;
     std::vector<std::int64_t> follower_offset_;

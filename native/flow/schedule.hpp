@@ -1,9 +1,9 @@
 // Runs a graph of operations over max-min fair flows: who starts when, what each transfer gets, when it arrives.
 //
 // An operation is a timed step (compute, reduce, barrier) or a send of one or more flows; with `repeat` it runs that many times
-// in sequence. A repetition starts when the previous one has finished and every wait is met; it is finished when the last of
-// its flows has arrived (`latency` after its last byte left). A wait has a lag: `WHOLE` = the other operation's last
-// repetition, 0 = the repetition with the same number, 1 = the one before.
+// in sequence. A repetition starts when the previous one has left the sender and every wait is met, as messages follow each
+// other on a connection; it is finished when the last of its flows has arrived (`latency` after its last byte left). A wait has
+// a lag: `WHOLE` = the other operation's last repetition, 0 = the repetition with the same number, 1 = the one before.
 //
 // When every running operation is a repetition and the state (who is where, what is left, what is under way) recurs, the run
 // repeats itself until an operation ends or an appointed event comes: those cycles are skipped by arithmetic.
