@@ -70,7 +70,7 @@ def rack_loads(plan: Plan) -> pl.DataFrame:
             pdus=(pl.col("role") == "pdu").sum(),
         )
     )
-    weights = _weights(plan)
+    weights = box_weights(plan)
     weighed = (
         plan.devices.with_columns(weight=pl.col("model").replace_strict(weights, default=None, return_dtype=pl.Float64))
         .group_by("rack")
@@ -137,7 +137,7 @@ def hall_power(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _weights(plan: Plan) -> dict[str, float]:
+def box_weights(plan: Plan) -> dict[str, float]:
     """Return the weight of every model in use whose weight is known."""
     kinds: tuple[Mapping[str, Server | Switch | Box], ...] = (
         plan.catalog.servers,
