@@ -23,6 +23,7 @@ from railwright.build.containerlab import containerlab, fabric_links
 from railwright.build.exports import EXPORTS, write_export
 from railwright.build.graphviz import dot
 from railwright.build.netbox_types import slug
+from railwright.cli.main import call
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 
@@ -448,3 +449,30 @@ def test_hostile_names_are_refused_in_exports(infiniband_plan: Plan, tmp_path: P
     with pytest.raises(InputError, match="name of a device"):
         write_export(infiniband_plan.with_tables(devices=devices), kind, tmp_path / "out")
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_build_puts_papers_and_exports_beside_the_configurations(
+    papers_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    papers_plan.save(tmp_path / "plan")
+    out = tmp_path / "out"
+    asked = [
+        "build",
+        str(tmp_path / "plan"),
+        "-o",
+        str(out),
+        "--nos",
+        "frr",
+        "--documents",
+        "--export",
+        "netbox",
+        "--json",
+    ]
+    assert call(asked) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert {"documents/cable-schedule.csv", "documents/install/index.html", "exports/netbox/12-cables.csv"} <= set(
+        files
+    )
+    assert {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} == {*files, "build.json"}
+    assert call([*asked[:4], "--export", "netbux"]) == 2
+    assert "did you mean 'netbox'?" in capsys.readouterr().err
