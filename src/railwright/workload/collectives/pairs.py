@@ -3,6 +3,10 @@
 With ``cross_rail="nvlink"`` (NCCL_P2P_PXN_LEVEL 2, the default) data for a GPU on another rail first goes over NVLink to the GPU
 of the own domain on that rail, which puts it on the network together with what its neighbours send to the same GPU: one leaf
 hop instead of a path through the spines. With ``"network"`` every pair is one row from the source's own NIC.
+
+Ranks serve their peers in the rounds of NCCL's point-to-point schedule, in which no two ranks send to the same one: domain by
+domain, the next one ``d`` domains away with ``d = 0, 1, 3, 6, 10, …`` (mod the next power of two), and inside it GPU by GPU from
+the own place on. Source: NCCL 2.30, src/init.cc (`ncclP2pSchedule`).
 """
 
 import numpy as np
@@ -22,14 +26,13 @@ def pair_rows(
     relay: bool,
     window: int | None,
 ) -> None:
-    """Append sends between ranks. Each rank has ``window`` sends in flight, nearest rank number first (None: all).
+    """Append sends between ranks. Each rank has ``window`` sends in flight, in the order of their rounds (None: all).
 
     ``src``, ``dst``, ``bytes_each``: one entry per pair (src differs from dst). A NIC that sends for its neighbours (``relay``)
     counts one send per destination; what they hand to it over NVLink runs as many destinations ahead.
     """
     ranks = placement.ranks
-    distance = (dst - src) % ranks
-    order = np.lexsort((src, distance))
+    order = np.lexsort((src, rounds(placement, src, dst)))
     src, dst, bytes_each = src[order], dst[order], bytes_each[order]
     gpu = placement.gpu
     if not relay:
@@ -47,7 +50,7 @@ def pair_rows(
     )
     by_load = np.argsort(place[handed], kind="stable")
     waits = np.bincount(place[handed], minlength=carried.size)
-    order = np.lexsort((carrier, (target - carrier) % ranks))
+    order = np.lexsort((carrier, rounds(placement, carrier, target)))
     ids = np.empty(carried.size, np.int64)
     ids[order] = traffic.next_id + np.arange(carried.size)
     load = np.bincount(place, weights=bytes_each, minlength=carried.size)
@@ -65,6 +68,35 @@ def pair_rows(
         row, values = row[by_row], values[by_row]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=order.size))])
     traffic.send(gpu[carrier[order]], gpu[target[order]], load[order], after=(values, offsets))
+
+
+def rounds(placement: Placement, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the round of NCCL's schedule in which rank ``src`` sends to rank ``dst``; 0 is to itself.
+
+    Domains that hold different numbers of ranks count as one flat row of ranks.
+    """
+    ranks = placement.ranks
+    node, local, width = np.arange(ranks), np.zeros(ranks, np.int64), 1
+    if placement.balanced:
+        grid = placement.grid()
+        width = grid.shape[1]
+        node[grid.ravel()] = np.repeat(np.arange(grid.shape[0]), width)
+        local[grid.ravel()] = np.tile(np.arange(width), grid.shape[0])
+    nodes = ranks // width
+    turn = _turns(nodes)[(node[dst] - node[src]) % nodes]
+    return turn * width + (local[dst] - local[src]) % width
+
+
+def _turns(nodes: int) -> NDArray[np.int64]:
+    """Return at which turn each distance 0 … nodes - 1 comes: triangular numbers modulo the next power of two, too large ones
+    skipped."""
+    power = 1 << (nodes - 1).bit_length()
+    step = np.arange(power, dtype=np.int64)
+    distance = step * (step + 1) // 2 % power
+    kept = distance[distance < nodes]
+    turns = np.empty(nodes, np.int64)
+    turns[kept] = np.arange(nodes)
+    return turns
 
 
 def _window(src: NDArray[np.int64], ids: Ids, window: int | None) -> Ids | None:
