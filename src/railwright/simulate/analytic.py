@@ -154,19 +154,21 @@ def time_of(phases: list[Phase], chunks: int = 1) -> float:
 
 
 def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_alpha: float) -> Phase:
-    """Return one of ``width`` alike rings: ``steps`` steps of ``chunk`` bytes, each as long as its slowest edge.
+    """Return one of ``width`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
 
-    The engines send each step of a ring after the one before has arrived (`workload.traffic`), so that every step waits for
-    the edge with the longest ``alpha + chunk / rate``; the NVLink port of a GPU carries the other ``width - 1`` rings.
+    A round takes as long as the slowest edge needs for all chunks, or one chunk for its whole trip, whichever is longer: the
+    cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). A GPU's NVLink port carries the other
+    ``width - 1`` rings.
     """
     width = ranks // domains
-    inside = chunk * max(1, width - 1)
-    edges = []
-    if domains > 1:
-        edges.append(Phase("network", steps * chunk, steps * nic_alpha, steps * chunk / rates.nic))
-    if ranks > domains:
-        edges.append(Phase("nvlink", steps * inside, steps * rates.nvlink_alpha, steps * inside / rates.nvlink))
-    return max(edges, key=lambda phase: phase.time_us)
+    outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
+    on_nic = chunk / rates.nic if outer else 0.0
+    on_nvlink = chunk * max(1, width - 1) / rates.nvlink if inner else 0.0
+    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + on_nvlink)
+    busiest = ranks * max(on_nic, on_nvlink)
+    wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
+    carried = steps * chunk * (1 if wire == "network" else max(1, width - 1))
+    return Phase(wire, carried, steps / ranks * max(0.0, trip - busiest), steps / ranks * busiest)
 
 
 def _pieces(

@@ -1,8 +1,8 @@
 """Builds traffic tables (`tables.TABLES["traffic"]`) block by block from arrays, and says what their rows mean.
 
-**Meaning of a row.** ``repeat`` sends of ``bytes`` each from ``src`` to ``dst``, strictly one after another. Send ``k`` (from
-0) of a row waits for send ``k - 1`` of the same row. Send 0 waits for ``start_us`` and for every *other-group* row listed in
-``after`` to have finished its last send.
+**Meaning of a row.** ``repeat`` sends of ``bytes`` each from ``src`` to ``dst``, one after another: send ``k`` (from 0) of a row
+may start when the last byte of send ``k - 1`` of the same row has left. Send 0 waits for ``start_us`` and for every *other-group*
+row listed in ``after`` to have finished its last send. Between rows, waiting is for the arrival.
 
 **Groups** fold what would be millions of rows:
 
