@@ -87,6 +87,9 @@ def phases_of(
     n, domains = placement.ranks, placement.domains
     width = n // domains
     nic_alpha = rates.nic_alpha if leaves == 1 else rates.cross_alpha
+    # Neighbours on a ring share a leaf, but for one edge per leaf.
+    crossing_edges = leaves if leaves > 1 else 0
+    ring_alpha = rates.nic_alpha + (rates.cross_alpha - rates.nic_alpha) * min(1.0, crossing_edges / domains)
 
     def network(bytes_: float, steps: float, *, crossing: bool = False) -> Phase:
         rate = rates.nic * (rates.cross if crossing else 1.0)
@@ -109,7 +112,7 @@ def phases_of(
     if collective in ("broadcast", "reduce"):
         return [_pieces(size_bytes / width, domains - 1, n - domains, 1, max(1, width - 1), rates, nic_alpha)]
     if algorithm in ("ring", "ring-flat"):
-        return [_ring(turns * (n - 1), size_bytes / (n * width), n, domains, rates, nic_alpha)]
+        return [_ring(turns * (n - 1), size_bytes / (n * width), n, domains, rates, ring_alpha)]
     shard = size_bytes / width
     if algorithm == "tree":
         depth = math.ceil(math.log2(domains))
@@ -117,7 +120,9 @@ def phases_of(
         return [_pieces(shard / 2, 2 * depth, 2 * (width - 1), 4, 2 * max(1, width - 1), rates, nic_alpha)]
     scatter = [nvlink(size_bytes * (width - 1) / width, 1)] if width > 1 else []
     if algorithm in ("hierarchical", "nvls"):
-        between = [network(turns * (domains - 1) / domains * shard, turns * (domains - 1))] if domains > 1 else []
+        outer_bytes = turns * (domains - 1) / domains * shard
+        start_up = turns * (domains - 1) * ring_alpha
+        between = [Phase("network", outer_bytes, start_up, outer_bytes / rates.nic)] if domains > 1 else []
     elif algorithm in ("halving-doubling", "pat"):
         between = [
             network(turns * (domains - 1) / domains * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)
