@@ -13,6 +13,7 @@ from railwright.catalog.load import load_catalog
 from railwright.design.cabling import cable_plan
 from railwright.design.design import design_plan
 from railwright.design.explain_cable import explain_cable
+from railwright.design.extend import extend_plan
 from railwright.design.plan import Plan, load_plan
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
@@ -241,3 +242,23 @@ def test_copper_has_no_module_and_so_no_diagnostics() -> None:
     ends = example().table("cable_ends").join(fixed, on="cable_id", how="semi")
     assert len(ends) > 0
     assert ends["module_id"].null_count() == len(ends)
+
+
+def test_growth_keeps_the_cables_that_stand() -> None:
+    before = cable_plan(design_plan(ClusterSpec.model_validate(_growing()), CATALOG))
+    grown, _ = extend_plan(before, 512)
+    after = cable_plan(grown)
+    kept = before.links.select("link_id", old="cable_id").join(after.links.select("link_id", "cable_id"), on="link_id")
+    assert len(kept) > 0
+    assert (kept["old"] == kept["cable_id"]).all()
+    assert set(after.links["cable_id"]) == set(after.table("cables")["cable_id"])
+    assert after.table("cables")["cable_id"].is_unique().all()
+
+
+def _growing() -> dict[str, Any]:
+    return {
+        "name": "test",
+        "cluster": {"gpus": 256, "server": "hgx-h100"},
+        "backend": {"topology": "rail-optimized", "switch": "sn5600"},
+        "growth": {"gpus": 512},
+    }

@@ -34,6 +34,8 @@ def unverified_facts(plan: Plan) -> Iterator[Hit]:
     entries_used += [
         entry for entry in (plan.catalog.gpus.get(server.gpu), plan.catalog.nics.get(server.backend.nic)) if entry
     ]
-    for entry in entries_used:
+    used = plan.table("bom").filter(pl.col("section").is_in(["modules", "cables"]))["part"].unique().drop_nulls().sort()
+    parts = [plan.catalog.kind(kind) for kind in ("optics", "cables", "fibre_cables")]
+    for entry in (*entries_used, *(kind[key] for key in used for kind in parts if key in kind)):
         if entry.unverified:
             yield Hit(entry.key, f"unverified of {entry.name}: {', '.join(entry.unverified)}")

@@ -40,6 +40,9 @@ from railwright.spec.cluster import ClusterSpec
 MEDIUM_RANK = ("cat6", "dac", "acc", "aec", "aoc", "mmf", "smf")
 """Order of media where power and price say nothing: the simpler one first."""
 
+UNLIKELY = frozenset({"RW733", "RW734", "RW737", "RW738", "RW739"})
+"""Rules whose offenders nobody would have thought of for the link; they come last among the reasons."""
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -67,10 +70,11 @@ class Component:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A part that was not taken and why."""
+    """A part that was not taken and why, with the code of the rule that it breaks (empty: none)."""
 
     name: str
     why: str
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,12 +118,12 @@ class Chooser:
         cables, not_cables = self._cables(component) if forced is None else ([], [])
         optics, not_optics = self._optics(component, forced)
         found = [choice for choice in (*cables, *optics) if choice.medium not in self._spec.cabling.forbid]
-        rejected = [*not_cables, *not_optics]
-        rejected += [
+        rejected = [
             Rejected(_named(choice), f"the spec forbids {choice.medium}")
             for choice in (*cables, *optics)
             if choice.medium in self._spec.cabling.forbid
         ]
+        rejected += sorted([*not_cables, *not_optics], key=lambda item: item.code in UNLIKELY)
         if not found:
             return Choice(None, "no part works: " + _list(rejected, 6), rejected=tuple(rejected))
         best, *others = self._ranked(found)
@@ -145,7 +149,7 @@ class Chooser:
                 rejected.append(Rejected(cable.name, "fixed ends do not pass the patch panels between racks"))
             elif blocking:
                 if not any(problem.code in ("RW731", "RW735") for problem in blocking):
-                    rejected.append(Rejected(cable.name, blocking[0].text))
+                    rejected.append(Rejected(cable.name, blocking[0].text, blocking[0].code))
             else:
                 taken.append(self._cable_choice(component, cable, head))
         return taken, rejected
@@ -238,7 +242,7 @@ class Chooser:
                 if not problems:
                     fitting.append(optic)
                 elif not any(problem.code in ("RW731", "RW732", "RW735") for problem in problems):
-                    rejected.append(Rejected(optic.name, problems[0].text))
+                    rejected.append(Rejected(optic.name, problems[0].text, problems[0].code))
             self._modules[socket, linear] = fitting, rejected
         return self._modules[socket, linear]
 
