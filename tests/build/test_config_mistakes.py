@@ -228,7 +228,7 @@ SEEDS = [
         "NCCL bootstrap on a rail",
         "sonic",
         "server-0003/nccl.conf",
-        swap("=front0", "=rail1"),
+        swap("=bond0", "=rail1"),
         "RW020",
         "NCCL_SOCKET_IFNAME",
     ),

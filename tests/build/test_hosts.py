@@ -98,6 +98,7 @@ def host_ports(draw: st.DrawFn, number: int) -> HostPort:
         gid=draw(maybe),
         addresses=draw(st.sampled_from([(), (f"10.1.{number}.1/31",), ("10.2.0.1/24", "2001:db8::1/64")])),
         gateway=draw(st.sampled_from(["", "10.1.0.0"])),
+        bond="bond0" if number == 0 and draw(st.booleans()) else "",
     )
 
 

@@ -17,6 +17,8 @@ from railwright.build.contract import (
     Port,
     Qos,
     Queue,
+    Vlan,
+    Vrf,
     Watchdog,
     project,
     statements,
@@ -63,6 +65,7 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
         split = draw(st.sampled_from(sorted(SPEEDS)))
         length = draw(st.one_of(st.none(), st.integers(1, 300)))
         for sub in range(split):
+            layer = draw(st.sampled_from(["routed", "vlan", "bond"])) if nos != "frr" else "routed"
             width = 8 // split
             first = (cage - 1) * 8 + sub * width
             pfc = tuple(sorted(lossless)) if draw(st.booleans()) else ()
@@ -81,8 +84,12 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
                     watchdog=bool(pfc) and draw(st.booleans()),
                     marking=tuple(Marking(q, *limits[q, split]) for q in sorted(marked)),
                     headroom=tuple(Headroom(p, 1024 * (length or 1), 19456, 19456 + 1024 * (length or 1)) for p in pfc),
-                    addresses=draw(st.sampled_from([(), (f"10.1.{cage}.{sub}/31",), (f"2001:db8:{cage}::{sub}/64",)])),
-                    vrf=draw(st.sampled_from(["default", "tenant-a"])),
+                    addresses=()
+                    if layer != "routed"
+                    else draw(st.sampled_from([(), (f"10.1.{cage}.{sub}/31",), (f"2001:db8:{cage}::{sub}/64",)])),
+                    vrf="default" if layer != "routed" else draw(st.sampled_from(["default", "tenant-a"])),
+                    vlan=draw(st.sampled_from([200, 300])) if layer != "routed" else None,
+                    bond=cage * 8 + sub if layer == "bond" else None,
                 )
             )
     if not any(p.watchdog for p in ports):
@@ -90,7 +97,7 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
     neighbors = tuple(
         Neighbor(p.name, True, draw(st.sampled_from([None, 65001])), draw(st.booleans()), p.vrf)
         for p in ports
-        if draw(st.booleans())
+        if p.vlan is None and draw(st.booleans())
     ) + ((Neighbor("10.9.9.9", False, 65002, draw(st.booleans()), "default"),) if draw(st.booleans()) else ())
     return DeviceView(
         name="leaf1",
@@ -105,8 +112,10 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
             watchdog,
         ),
         ports=tuple(ports),
-        bgp=Bgp(draw(st.integers(1, 2**32 - 1)), "10.0.0.1", draw(st.integers(1, 128)), neighbors),
+        bgp=Bgp(draw(st.integers(1, 2**32 - 1)), "10.0.0.1", draw(st.integers(1, 128)), neighbors, draw(st.booleans())),
         balancing=draw(st.sampled_from([None, "dynamic"])),
+        vlans=(Vlan(200, 10200, "tenant-a", ("10.64.0.1/24",)), Vlan(300, None, "default", ("10.65.0.1/25",))),
+        vrfs=draw(st.sampled_from([(), (Vrf("tenant-a", 50001),)])),
     )
 
 

@@ -86,6 +86,26 @@ class Port:
     headroom: tuple[Headroom, ...] = ()
     addresses: tuple[str, ...] = ()
     vrf: str = "default"
+    vlan: int | None = None
+    bond: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vlan:
+    """A VLAN of a box: its VNI when it is stretched over the fabric (None: local), its VRF and its anycast gateways."""
+
+    vid: int
+    vni: int | None = None
+    vrf: str = "default"
+    gateways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vrf:
+    """A VRF of a box and the VNI that carries its routes between boxes."""
+
+    name: str
+    vni: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +124,13 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
-    """The underlay of a box: its AS, router id, sessions, and how many equal paths it may use."""
+    """Routing of a box: its AS, router id, sessions, how many equal paths it may use, and whether sessions carry EVPN."""
 
     asn: int
     router_id: str
     maximum_paths: int
     neighbors: tuple[Neighbor, ...]
+    evpn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +150,8 @@ class DeviceView:
     ports: tuple[Port, ...] = ()
     bgp: Bgp | None = None
     balancing: str | None = None
+    vlans: tuple[Vlan, ...] = ()
+    vrfs: tuple[Vrf, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +202,8 @@ PORT_FIELDS = (
     "headroom",
     "addresses",
     "vrf",
+    "vlan",
+    "bond",
 )
 
 _ROUTED = frozenset({"peer", "addresses", "vrf"})
@@ -186,24 +211,29 @@ CARRIES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sonic": {
         "port": frozenset(PORT_FIELDS),
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
-        "device": frozenset({"qos", "bgp", "loopbacks"}),
+        "device": frozenset({"qos", "bgp", "loopbacks", "vlans", "vrfs"}),
     },
     "nvue": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "headroom"},
         "watchdog": frozenset({"detection_ms"}),
-        "device": frozenset({"qos", "bgp", "loopbacks", "balancing"}),
+        "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
     "eos": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "split", "cable_m", "headroom"},
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
-        "device": frozenset({"qos", "bgp", "loopbacks", "balancing"}),
+        "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
-    "frr": {"port": _ROUTED, "watchdog": frozenset(), "device": frozenset({"bgp", "loopbacks"})},
+    "frr": {"port": _ROUTED, "watchdog": frozenset(), "device": frozenset({"bgp", "loopbacks", "vrfs"})},
 }
 """Per operating system: the port fields, watchdog fields and device parts that its configuration can express."""
 
 LENGTH_NEEDS_PFC = frozenset({"nvue"})
 """Operating systems that keep the cable length in the PFC profile: a port without PFC has none."""
+
+SEGMENT_MAC = "44:38:39:be:ef:01"
+"""System MAC of all Ethernet segments (with the bond's number it makes the segment's identifier) and, in the last byte, of
+the anycast gateways; locally administered by convention of Cumulus."""
+GATEWAY_MAC = "44:38:39:be:ef:ff"
 
 MTU_LIMIT: Mapping[str, int] = {"sonic": 9216, "nvue": 9216, "eos": 9214, "frr": 9216}
 """The largest port MTU that an operating system takes (EOS counts the IP packet, the others the frame's payload)."""
@@ -235,6 +265,8 @@ def project(view: DeviceView) -> DeviceView:
         bgp=bgp,
         balancing=view.balancing if "balancing" in device else None,
         loopbacks=tuple(sorted(view.loopbacks)) if "loopbacks" in device else (),
+        vlans=tuple(sorted(view.vlans, key=lambda v: v.vid)) if "vlans" in device else (),
+        vrfs=tuple(sorted(view.vrfs, key=lambda v: v.name)) if "vrfs" in device else (),
     )
 
 
@@ -248,8 +280,17 @@ def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
         yield from _qos_statements(view.qos)
     for port in view.ports:
         yield from _port_statements(port)
+    for vlan in view.vlans:
+        key = f"vlan/{vlan.vid}"
+        yield f"{key}/vni", str(vlan.vni or "local")
+        yield f"{key}/vrf", vlan.vrf
+        if vlan.gateways:
+            yield f"{key}/gateways", ",".join(vlan.gateways)
+    for vrf in view.vrfs:
+        yield f"vrf/{vrf.name}/vni", str(vrf.vni)
     if view.bgp is not None:
         yield "bgp/asn", str(view.bgp.asn)
+        yield "bgp/evpn", _flag(view.bgp.evpn)
         yield "bgp/router_id", view.bgp.router_id
         yield "bgp/maximum_paths", str(view.bgp.maximum_paths)
         for neighbor in view.bgp.neighbors:
@@ -305,6 +346,10 @@ def _port_statements(port: Port) -> Iterator[tuple[str, str]]:
     if port.addresses:
         yield f"{key}/addresses", ",".join(port.addresses)
     yield f"{key}/vrf", port.vrf
+    if port.vlan is not None:
+        yield f"{key}/vlan", str(port.vlan)
+    if port.bond is not None:
+        yield f"{key}/bond", str(port.bond)
 
 
 def _flag(value: bool) -> str:

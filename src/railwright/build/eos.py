@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from railwright.build.contract import (
+    GATEWAY_MAC,
     NOT_MAPPED,
     Bgp,
     DeviceView,
@@ -21,6 +22,8 @@ from railwright.build.contract import (
     Qos,
     Queue,
     Reading,
+    Vlan,
+    Vrf,
     Watchdog,
 )
 from railwright.errors import InputError, MissingError
@@ -73,7 +76,7 @@ def structured_config(view: DeviceView) -> Model:
         "ip_routing": True,
         "ipv6_unicast_routing": True,
         "ip_routing_ipv6_interfaces": True,
-        "vrfs": [{"name": vrf, "ip_routing": True} for vrf in sorted({p.vrf for p in view.ports} - {"default"})],
+        "vrfs": [{"name": vrf, "ip_routing": True} for vrf in sorted(_vrf_names(view))],
         "ethernet_interfaces": [_interface(p, view, profiles[_profile_key(p)]) for p in view.ports],
     }
     if view.loopbacks:
@@ -91,14 +94,67 @@ def structured_config(view: DeviceView) -> Model:
             _profile(name, port, view.qos) for name, port in {profiles[_profile_key(p)]: p for p in view.ports}.items()
         ]
     if view.bgp is not None:
-        model["router_bgp"] = _bgp(view.bgp)
+        model["router_bgp"] = _bgp(view.bgp, view)
         model["peer_filters"] = [
             {"name": ANY_AS, "sequence_numbers": [{"sequence": 10, "match": "as-range 1-4294967295 result accept"}]}
         ]
         model["router_bfd"] = {"interval": BFD_MS, "min_rx": BFD_MS, "multiplier": 3}
+    model |= _layer2(view)
     if view.balancing == "dynamic":
         model["ip_hardware"] = {"fib": {"load_balance_distribution": {"dynamic": {"enabled": True}}}}
     return model
+
+
+def _vrf_names(view: DeviceView) -> set[str]:
+    named = {p.vrf for p in view.ports} | {v.name for v in view.vrfs} | {v.vrf for v in view.vlans}
+    return named - {"default"}
+
+
+def _layer2(view: DeviceView) -> Model:
+    """Return bonds as Ethernet segments, VLANs with anycast gateways, and the VXLAN interface."""
+    if not view.vlans and not view.vrfs and not any(p.bond for p in view.ports):
+        return {}
+    bonds = {p.bond: p for p in view.ports if p.bond is not None}
+    found: Model = {
+        "vlans": [{"id": v.vid} for v in view.vlans],
+        "port_channel_interfaces": [
+            {
+                "name": f"Port-Channel{number}",
+                "mtu": port.mtu or None,
+                "switchport": {"enabled": True, "mode": "access"} | ({"access_vlan": port.vlan} if port.vlan else {}),
+                "evpn_ethernet_segment": {
+                    "identifier": f"0000:{number // 65536:04x}:{number % 65536:04x}:0000:0001",
+                    "route_target": f"00:00:00:{number // 65536 % 256:02x}:{number // 256 % 256:02x}:{number % 256:02x}",
+                },
+                "lacp_id": f"0000.{number // 65536:04x}.{number % 65536:04x}",
+            }
+            for number, port in sorted(bonds.items())
+        ],
+        "vlan_interfaces": [
+            {"name": f"Vlan{v.vid}"}
+            | ({"vrf": v.vrf} if v.vrf != "default" else {})
+            | (
+                {"ip_address_virtual": v.gateways[0], "ip_address_virtual_secondaries": list(v.gateways[1:])}
+                if v.gateways
+                else {}
+            )
+            for v in view.vlans
+            if v.gateways or v.vrf != "default"
+        ],
+        "ip_virtual_router_mac_address": GATEWAY_MAC,
+    }
+    vxlan: Model = {
+        "source_interface": "Loopback0",
+        "udp_port": 4789,
+        "vlans": [{"id": v.vid, "vni": v.vni} for v in view.vlans if v.vni is not None],
+        "vrfs": [{"name": v.name, "vni": v.vni} for v in view.vrfs],
+    }
+    if vxlan["vlans"] or vxlan["vrfs"]:
+        found["vxlan_interface"] = {"vxlan1": {"vxlan": vxlan}}
+    found["port_channel_interfaces"] = [
+        {k: v for k, v in p.items() if v is not None} for p in found["port_channel_interfaces"]
+    ]
+    return found
 
 
 def _profile_key(port: Port) -> tuple[Any, ...]:
@@ -117,7 +173,11 @@ def _profile_name(port: Port) -> str:
 
 
 def _interface(port: Port, view: DeviceView, profile: str) -> Model:
-    found: Model = {"name": port.name, "switchport": {"enabled": False}}
+    found: Model = {"name": port.name, "switchport": {"enabled": port.vlan is not None or port.bond is not None}}
+    if port.bond is not None:
+        found["channel_group"] = {"id": port.bond, "mode": "active"}
+    elif port.vlan is not None:
+        found["switchport"] |= {"mode": "access", "access_vlan": port.vlan}
     if port.mtu:
         found["mtu"] = port.mtu
     if port.peer:
@@ -190,7 +250,7 @@ def _group(neighbor: Neighbor) -> str:
     return "FABRIC" if neighbor.bfd else "FABRIC-NO-BFD"
 
 
-def _bgp(bgp: Bgp) -> Model:
+def _bgp(bgp: Bgp, view: DeviceView) -> Model:
     groups = {_group(n): n.bfd for n in bgp.neighbors if n.unnumbered}
     family = {"redistribute": {"connected": {"enabled": True}}}
     model: Model = {
@@ -201,8 +261,8 @@ def _bgp(bgp: Bgp) -> Model:
         "peer_groups": [{"name": name} | ({"bfd": True} if bfd else {}) for name, bfd in sorted(groups.items())],
         "redistribute": {"connected": {"enabled": True}},
         "vrfs": [
-            {"name": vrf, "router_id": bgp.router_id} | family | _sessions(bgp, vrf)
-            for vrf in sorted({n.vrf for n in bgp.neighbors} - {"default"})
+            {"name": vrf, "router_id": bgp.router_id} | family | _sessions(bgp, vrf) | _evpn_vrf(bgp, view, vrf)
+            for vrf in sorted({n.vrf for n in bgp.neighbors} - {"default"} | {v.name for v in view.vrfs})
         ],
     } | _sessions(bgp, "default")
     activated: Model = {"peer_groups": [{"name": name, "activate": True} for name in sorted(groups)]}
@@ -212,7 +272,28 @@ def _bgp(bgp: Bgp) -> Model:
     over_v6 = {"next_hop": {"address_family_ipv6": {"enabled": True, "originate": True}}}
     model["address_family_ipv4"] = activated | {"peer_groups": [g | over_v6 for g in activated["peer_groups"]]}
     model["address_family_ipv6"] = activated
+    if bgp.evpn:
+        transit = {"next_hop_unchanged": True} if view.role in ("spine", "core") else {}
+        model["address_family_evpn"] = activated | transit
+        model["vlans"] = [
+            {
+                "id": v.vid,
+                "rd": f"{bgp.router_id}:{v.vid}",
+                "route_targets": {"both": [f"{v.vni}:{v.vni}"]},
+                "redistribute_routes": ["learned"],
+            }
+            for v in view.vlans
+            if v.vni is not None
+        ]
     return model
+
+
+def _evpn_vrf(bgp: Bgp, view: DeviceView, name: str) -> Model:
+    vni = next((v.vni for v in view.vrfs if v.name == name), None)
+    if vni is None or not bgp.evpn:
+        return {}
+    target = [{"address_family": "evpn", "route_targets": [f"{vni}:{vni}"]}]
+    return {"rd": f"{bgp.router_id}:{vni}", "route_targets": {"import": target, "export": target}}
 
 
 def _sessions(bgp: Bgp, vrf: str) -> Model:
@@ -248,6 +329,10 @@ class _Reader:
     bfd_peers: set[tuple[str, str]] = field(default_factory=set)
     balancing: str | None = None
     lines: dict[str, int] = field(default_factory=dict)
+    vlans: dict[int, Vlan] = field(default_factory=dict)
+    vrfs: dict[str, int] = field(default_factory=dict)
+    bond_vlan: dict[int, int] = field(default_factory=dict)
+    evpn: bool = False
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -273,7 +358,9 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         loopbacks=tuple(sorted(reader.loopbacks)),
         qos=qos,
         ports=tuple(_with_profile(reader, reader.ports[p]) for p in sorted(reader.ports)),
-        bgp=None if reader.asn is None else Bgp(reader.asn, reader.router_id, reader.paths, neighbors),
+        bgp=None if reader.asn is None else Bgp(reader.asn, reader.router_id, reader.paths, neighbors, reader.evpn),
+        vlans=tuple(reader.vlans[vid] for vid in sorted(reader.vlans)),
+        vrfs=tuple(Vrf(vrf, vni) for vrf, vni in sorted(reader.vrfs.items())),
         balancing=reader.balancing,
     )
 
@@ -304,13 +391,19 @@ def _line(reader: _Reader, context: list[str], words: list[str], number: int) ->
     head = context[0].split()
     if len(context) == 1:
         _global_line(reader, words, number)
+    elif head[0] == "interface" and head[1].startswith(("Vlan", "Vxlan", "Port-Channel")):
+        _layer2_line(reader, head[1], words, number)
     elif head[0] == "interface":
         _interface_line(reader, head[1], words, number)
     elif head[:2] == ["qos", "profile"]:
         _profile_line(reader, head[2], context, words, number)
     elif head[:2] == ["router", "bgp"]:
         inner = context[1].split()
-        _bgp_line(reader, inner[1] if inner[0] == "vrf" else "default", words, number)
+        if inner == ["address-family", "evpn"]:
+            reader.evpn = True
+            reader.lines["bgp/evpn"] = number
+        elif inner[0] != "vlan":
+            _bgp_line(reader, inner[1] if inner[0] == "vrf" else "default", words, number)
 
 
 def _global_line(reader: _Reader, words: list[str], number: int) -> None:
@@ -335,9 +428,38 @@ def _global_line(reader: _Reader, words: list[str], number: int) -> None:
         case ["ip", "hardware", "fib", "load-balance", "distribution", "dynamic", *_]:
             reader.balancing = "dynamic"
             reader.lines["balancing"] = number
+        case ["vlan", vids]:
+            for vid in (int(v) for part in vids.split(",") for v in _span(part)):
+                reader.vlans.setdefault(vid, Vlan(vid))
+                reader.lines[f"vlan/{vid}"] = number
         case ["router", "bgp", asn]:
             reader.asn = int(asn)
             reader.lines["bgp/asn"] = reader.lines["bgp"] = number
+
+
+def _span(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _layer2_line(reader: _Reader, name: str, words: list[str], number: int) -> None:
+    own = int(re.sub(r"\D", "", name) or 0)
+    match words:
+        case ["vxlan", "vlan", vid, "vni", vni]:
+            reader.vlans[int(vid)] = replace(reader.vlans.get(int(vid), Vlan(int(vid))), vni=int(vni))
+            reader.lines[f"vlan/{vid}/vni"] = number
+        case ["vxlan", "vrf", vrf, "vni", vni]:
+            reader.vrfs[vrf] = int(vni)
+            reader.lines[f"vrf/{vrf}"] = number
+        case ["switchport", "access", "vlan", vid]:
+            reader.bond_vlan[own] = int(vid)
+        case ["vrf", vrf] if name.startswith("Vlan"):
+            reader.vlans[own] = replace(reader.vlans.get(own, Vlan(own)), vrf=vrf)
+            reader.lines[f"vlan/{own}/vrf"] = number
+        case ["ip", "address", "virtual", address, *_] if name.startswith("Vlan"):
+            vlan = reader.vlans.get(own, Vlan(own))
+            reader.vlans[own] = replace(vlan, gateways=tuple(sorted((*vlan.gateways, address))))
+            reader.lines[f"vlan/{own}/gateways"] = number
 
 
 def _watchdog_line(reader: _Reader, rest: list[str], number: int) -> None:
@@ -378,6 +500,12 @@ def _interface_line(reader: _Reader, name: str, words: list[str], number: int) -
         case ["description", text] if ":" in text:
             reader.ports[name] = replace(port, peer=text)
             reader.lines[f"{key}/peer"] = number
+        case ["switchport", "access", "vlan", vid]:
+            reader.ports[name] = replace(port, vlan=int(vid))
+            reader.lines[f"{key}/vlan"] = number
+        case ["channel-group", bond, "mode", _]:
+            reader.ports[name] = replace(port, bond=int(bond))
+            reader.lines[f"{key}/bond"] = number
         case ["service-profile", profile]:
             reader.profile_of[name] = profile
         case ["vrf", vrf]:
@@ -460,6 +588,8 @@ def _bgp_line(reader: _Reader, vrf: str, words: list[str], number: int) -> None:
 
 def _with_profile(reader: _Reader, port: Port) -> Port:
     profile = reader.profiles.get(reader.profile_of.get(port.name, ""))
+    if port.bond is not None:
+        port = replace(port, vlan=reader.bond_vlan.get(port.bond))
     if profile is None:
         return port
     return replace(

@@ -1,10 +1,10 @@
 """FRR: ``frr.conf`` of a routed box, written and read back. SONiC in split mode has the same file beside its own."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from railwright.build.contract import Bgp, DeviceView, Neighbor, Place, Port, Reading
+from railwright.build.contract import Bgp, DeviceView, Neighbor, Place, Port, Reading, Vrf
 
 FILE = "frr.conf"
 DAEMONS = "daemons"
@@ -42,8 +42,10 @@ def frr_conf(view: DeviceView, loopback: str = "lo", *, addresses: bool = True, 
         if own or addresses:
             vrf = f" vrf {vrf_prefix}{port.vrf}" if port.vrf != "default" else ""
             lines += ["!", f"interface {port.name}{vrf}", *own, "exit"]
+    for owned in view.vrfs:
+        lines += ["!", f"vrf {vrf_prefix}{owned.name}", f" vni {owned.vni}", "exit-vrf"]
     if view.bgp is not None:
-        lines += _bgp(view.bgp, vrf_prefix)
+        lines += _bgp(view.bgp, [vrf.name for vrf in view.vrfs], vrf_prefix)
     return "\n".join([*lines, "!", "end", ""])
 
 
@@ -51,10 +53,10 @@ def _ip(address: str) -> str:
     return "ipv6" if ":" in address else "ip"
 
 
-def _bgp(bgp: Bgp, vrf_prefix: str) -> list[str]:
+def _bgp(bgp: Bgp, routed: Sequence[str], vrf_prefix: str) -> list[str]:
     lines = ["!", "bfd", " profile fabric", "  detect-multiplier 3", f"  receive-interval {BFD_MS}"]
     lines += [f"  transmit-interval {BFD_MS}", " exit", "exit"]
-    vrfs = dict.fromkeys(["default", *(n.vrf for n in bgp.neighbors)])
+    vrfs = dict.fromkeys(["default", *routed, *(n.vrf for n in bgp.neighbors)])
     for vrf in vrfs:
         own = [n for n in bgp.neighbors if n.vrf == vrf]
         lines += ["!", f"router bgp {bgp.asn}" + (f" vrf {vrf_prefix}{vrf}" if vrf != "default" else "")]
@@ -72,6 +74,12 @@ def _bgp(bgp: Bgp, vrf_prefix: str) -> list[str]:
             lines += [f" address-family {family} unicast", "  redistribute connected"]
             lines += [f"  neighbor {n.peer} activate" for n in own]
             lines += [f"  maximum-paths {bgp.maximum_paths}", " exit-address-family"]
+        if bgp.evpn and vrf == "default":
+            lines += [" address-family l2vpn evpn", *(f"  neighbor {n.peer} activate" for n in own)]
+            lines += ["  advertise-all-vni", " exit-address-family"]
+        elif bgp.evpn and vrf in routed:
+            lines += [" address-family l2vpn evpn", "  advertise ipv4 unicast", "  advertise ipv6 unicast"]
+            lines.append(" exit-address-family")
         lines.append("exit")
     return lines
 
@@ -96,6 +104,8 @@ class _State:
     groups: dict[tuple[str, str], _Peer] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     hostname: str = ""
+    vrfs: dict[str, int] = field(default_factory=dict)
+    evpn: bool = False
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -108,6 +118,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         loopbacks=tuple(sorted(state.loopbacks)),
         ports=tuple(sorted(state.ports.values(), key=lambda p: p.name)),
         bgp=bgp_of(state),
+        vrfs=vrfs_of(state),
     )
     return Reading(
         view,
@@ -136,11 +147,16 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
                 vrf = words[4].removeprefix(vrf_prefix) if words[3:4] == ["vrf"] else "default"
                 state.asn = int(words[2])
                 state.lines.setdefault("bgp/asn", number)
+                state.lines.setdefault("bgp", number)
             elif context == "hostname":
                 state.hostname = subject
             continue
         if context == "interface":
             _interface_line(state, subject, words, number)
+        elif context == "vrf" and words[0] == "vni":
+            name = subject.removeprefix(vrf_prefix)
+            state.vrfs[name] = int(words[1])
+            state.lines[f"vrf/{name}"] = number
         elif context == "router":
             _bgp_line(state, vrf, words, number)
     return state
@@ -155,7 +171,12 @@ def bgp_of(state: _State) -> Bgp | None:
         group = state.groups.get((vrf, found.group or ""), _Peer(False))
         remote = found.remote_as if found.remote_as is not None else group.remote_as
         neighbors.append(Neighbor(peer, found.unnumbered, remote, found.bfd or group.bfd, vrf))
-    return Bgp(state.asn, state.router_id, state.paths, tuple(neighbors))
+    return Bgp(state.asn, state.router_id, state.paths, tuple(neighbors), state.evpn)
+
+
+def vrfs_of(state: _State) -> tuple[Vrf, ...]:
+    """Return the VRFs that have a VNI."""
+    return tuple(Vrf(name, vni) for name, vni in sorted(state.vrfs.items()))
 
 
 def _interface_line(state: _State, subject: str, words: list[str], number: int) -> None:
@@ -174,7 +195,10 @@ def _interface_line(state: _State, subject: str, words: list[str], number: int) 
 
 
 def _bgp_line(state: _State, vrf: str, words: list[str], number: int) -> None:
-    if words[:2] == ["bgp", "router-id"]:
+    if words == ["advertise-all-vni"]:
+        state.evpn = True
+        state.lines["bgp/evpn"] = number
+    elif words[:2] == ["bgp", "router-id"]:
         state.router_id = words[2]
         state.lines.setdefault("bgp/router_id", number)
     elif words[0] == "maximum-paths":

@@ -11,6 +11,7 @@ import polars as pl
 
 from railwright.build import names
 from railwright.build.hosts import HostPort, HostView
+from railwright.build.layer2 import layer2_of
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract, TrafficClass
 
@@ -58,7 +59,24 @@ def _ports(plan: Plan, hosts: pl.DataFrame) -> pl.DataFrame:
     railed = (pl.col("network") == "backend") & pl.col("rail").is_not_null() & (of_rail == 1)
     plane = pl.when(pl.col("plane").is_null()).then(pl.lit("")).otherwise(pl.format("p{}", "plane"))
     short = pl.col("network").cast(pl.String).replace_strict(_SHORT)
+    layer2 = layer2_of(plan)
+    anycast = pl.DataFrame(
+        [(d, v.vid, v.gateways[0].partition("/")[0]) for d, own in layer2.vlans.items() for v in own if v.gateways],
+        schema={"far_device": pl.UInt32, "vlan": pl.Int64, "vlan_gateway": pl.String},
+        orient="row",
+    )
+    far = layer2.ports.join(plan.ports.select("port_id", far_device="device_id"), on="port_id").select(
+        "vlan", "far_device", other="port_id"
+    )
+    shared = far.join(anycast, on=["far_device", "vlan"]).select("other", "vlan_gateway").unique("other")
+    ports = (
+        ports.join(shared, on="other", how="left", maintain_order="left")
+        .join(layer2.bonds, on="port_id", how="left", maintain_order="left")
+        .with_columns(gateway=pl.coalesce("gateway", "vlan_gateway"))
+    )
+    bond = pl.col("bond").rank("dense").over("device_id")
     return ports.with_columns(
+        bond_name=pl.when(pl.col("bond").is_not_null()).then(pl.format("bond{}", bond - 1)).otherwise(pl.lit("")),
         label=pl.when(railed)
         .then(pl.concat_str(pl.format("rail{}", "rail"), plane))
         .otherwise(pl.concat_str(short, ordinal)),
@@ -85,6 +103,7 @@ def _port(row: Mapping[str, object], contract: QosContract, peers: Mapping[int, 
         speed_gbps=float(str(row["speed_gbps"])),
         addresses=tuple(addresses) if isinstance(addresses, list) else (),
         gateway=str(row["gateway"] or ""),
+        bond=str(row["bond_name"]),
     )
     if infiniband:
         return port
@@ -128,7 +147,7 @@ def _nccl(plan: Plan, ports: tuple[HostPort, ...], contract: QosContract) -> tup
         "NCCL_IB_HCA": "=" + ",".join(p.rdma for p in fabric),
         "NCCL_CROSS_NIC": "0" if topology in ("rail-only", "rail-optimized") else "2",
     }
-    front = next((p.name for p in ports if p.network == "frontend"), None)
+    front = next((p.bond or p.name for p in ports if p.network == "frontend"), None)
     if front:
         found["NCCL_SOCKET_IFNAME"] = f"={front}"
     if contract.transport == "infiniband":

@@ -31,7 +31,8 @@ class HostPort:
     """One adapter port. ``rdma`` is its RDMA device, ``traffic_class`` the IP traffic class byte that RoCE is sent with.
 
     ``dscp`` maps the classes' DSCPs to priorities, ``dcqcn`` lists the priorities with DCQCN on (reaction and notification
-    point). None means: not said.
+    point). ``bond`` is the LACP bond that the port belongs to; addresses and gateway of a bond stand at its first port. None
+    means: not said.
     """
 
     name: str
@@ -53,6 +54,7 @@ class HostPort:
     gid: int | None = None
     addresses: tuple[str, ...] = ()
     gateway: str = ""
+    bond: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class HostReading:
 
 
 _INTEGERS = ("gpu", "rail", "plane", "mtu", "traffic_class", "cnp_dscp", "gid")
-_TEXTS = ("rdma", "network", "peer", "trust", "pause", "gateway")
+_TEXTS = ("rdma", "network", "peer", "trust", "pause", "gateway", "bond")
 _LISTS = ("pfc", "dcqcn")
 
 
@@ -106,9 +108,9 @@ def host_statements(view: HostView) -> Iterator[tuple[str, str]]:
     """Yield the facts of a host as ``(key, value)``: ``nic/rail1/mtu``, ``nccl/NCCL_IB_TC``; unknown facts are not yielded."""
     for port in view.ports:
         key = f"nic/{port.name}"
-        for name in (*_INTEGERS[3:], "trust", "pause"):
+        for name in (*_INTEGERS[3:], "trust", "pause", "bond"):
             value = getattr(port, name)
-            if value is not None:
+            if value not in (None, ""):
                 yield f"{key}/{name}", str(value)
         for name in _LISTS:
             listed = getattr(port, name)
@@ -149,31 +151,50 @@ def _netplan(view: HostView) -> str:
     shown = [p for p in view.ports if p.network != "infiniband"]
     if shown:
         lines.append("  ethernets:")
+    bonds: dict[str, list[HostPort]] = {}
     for index, port in enumerate(shown):
         lines += [f"    {port.name}:", f"      mtu: {port.mtu}" if port.mtu else "      optional: true"]
         lines.append("      accept-ra: false")
-        if not port.addresses:
-            continue
-        lines += ["      addresses:", *(f"        - {address}" for address in port.addresses)]
-        if port.gateway and port.network in ("backend", "storage"):
-            table = 101 + index
-            every = "::/0" if ":" in port.gateway else "0.0.0.0/0"
-            lines += [
-                "      routes:",
-                f"        - to: {every}",
-                f"          via: {port.gateway}",
-                f"          table: {table}",
-            ]
-            own = port.addresses[0].partition("/")[0]
-            lines += ["      routing-policy:", f"        - from: {own}", f"          table: {table}"]
-        elif port.gateway:
-            lines += [
-                "      routes:",
-                "        - to: default",
-                f"          via: {port.gateway}",
-                f"          metric: {100 + index}",
-            ]
+        if port.bond:
+            bonds.setdefault(port.bond, []).append(port)
+        else:
+            lines += _addressing(port, index)
+    if bonds:
+        lines.append("  bonds:")
+    for index, (name, members) in enumerate(bonds.items()):
+        lines += [f"    {name}:", f"      interfaces: [{', '.join(p.name for p in members)}]"]
+        lines += [f"      mtu: {members[0].mtu}"] if members[0].mtu else []
+        lines += [
+            "      parameters:",
+            "        mode: 802.3ad",
+            "        lacp-rate: fast",
+            "        mii-monitor-interval: 100",
+        ]
+        lines += ["        transmit-hash-policy: layer3+4", "      accept-ra: false"]
+        lines += _addressing(next((p for p in members if p.addresses), members[0]), len(shown) + index)
     return "\n".join([*lines, ""])
+
+
+def _addressing(port: HostPort, index: int) -> list[str]:
+    """Return addresses and routes of a port; a rail's default route is in a table of its own."""
+    if not port.addresses:
+        return []
+    lines = ["      addresses:", *(f"        - {address}" for address in port.addresses)]
+    if port.gateway and port.network in ("backend", "storage"):
+        table = 101 + index
+        every = "::/0" if ":" in port.gateway else "0.0.0.0/0"
+        lines += [
+            "      routes:",
+            f"        - to: {every}",
+            f"          via: {port.gateway}",
+            f"          table: {table}",
+        ]
+        own = port.addresses[0].partition("/")[0]
+        lines += ["      routing-policy:", f"        - from: {own}", f"          table: {table}"]
+    elif port.gateway:
+        lines += ["      routes:", "        - to: default", f"          via: {port.gateway}"]
+        lines.append(f"          metric: {100 + index}")
+    return lines
 
 
 def _udev(view: HostView) -> str:
@@ -255,7 +276,12 @@ def _read_nccl(path: str, text: str, nccl: dict[str, str], lines: dict[str, Plac
 def _read_netplan(path: str, text: str, ports: dict[str, HostPort], lines: dict[str, Place]) -> None:
     """Take MTU and addresses from netplan, which wins over ``host.conf``: it is what the host runs."""
     try:
-        ethernets = (YAML(typ="safe", pure=True).load(text) or {}).get("network", {}).get("ethernets", {}) or {}
+        network = (YAML(typ="safe", pure=True).load(text) or {}).get("network", {})
+        ethernets = dict(network.get("ethernets") or {})
+        for bond in (network.get("bonds") or {}).values():
+            first = next(iter(bond.get("interfaces", ())), None)
+            if first in ethernets and bond.get("addresses"):
+                ethernets[first] = {**ethernets[first], "addresses": bond["addresses"]}
     except (YAMLError, AttributeError) as error:
         raise InputError(f"not a netplan file: {error}", file=path) from None
     found = {m[1]: n for n, line in enumerate(text.splitlines(), 1) if (m := re.fullmatch(r" {4}(\S+):", line))}

@@ -14,7 +14,9 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from railwright.build.block_yaml import read_block
 from railwright.build.contract import (
+    GATEWAY_MAC,
     NOT_MAPPED,
+    SEGMENT_MAC,
     Bgp,
     DeviceView,
     Marking,
@@ -24,6 +26,8 @@ from railwright.build.contract import (
     Qos,
     Queue,
     Reading,
+    Vlan,
+    Vrf,
     Watchdog,
 )
 from railwright.build.places import yaml_lines
@@ -64,6 +68,10 @@ def object_model(view: DeviceView) -> Tree:
             lanes = {"lanes-per-port": len(port.lanes)} if port.lanes else {}
             interfaces[parent] = {"link": {"breakout": {f"{port.split}x": lanes}}, "type": "swp"}
         interfaces[port.name] = _interface(port, view, profiles)
+        if port.bond is not None:
+            bond = interfaces.setdefault(f"bond{port.bond}", _bond(port))
+            bond["bond"]["member"][port.name] = {}
+    interfaces |= {f"vlan{vlan.vid}": _svi(vlan) for vlan in view.vlans if vlan.gateways or vlan.vrf != "default"}
     tree: Tree = {"interface": interfaces}
     if view.qos is not None:
         tree["qos"] = _qos(view, view.qos, profiles)
@@ -72,7 +80,50 @@ def object_model(view: DeviceView) -> Tree:
         if view.balancing == "dynamic":
             tree["router"]["adaptive-routing"] = {"enable": "on"}
     tree["system"] = {"hostname": view.name}
+    if view.vlans or view.vrfs:
+        _layer2(view, tree)
     return tree
+
+
+def _bond(port: Port) -> Tree:
+    """Return a dual-homed bond: an EVPN Ethernet segment whose number both switches share."""
+    found: Tree = {"bond": {"member": {}}, "link": {"mtu": port.mtu}, "type": "bond"}
+    segment = {"df-preference": 50000, "enable": "on", "local-id": port.bond, "mac-address": SEGMENT_MAC}
+    found["evpn"] = {"multihoming": {"segment": segment}}
+    if port.vlan is not None:
+        found["bridge"] = {"domain": {"br_default": {"access": port.vlan}}}
+    return found
+
+
+def _svi(vlan: Vlan) -> Tree:
+    ip: Tree = {"address": {gateway: {} for gateway in vlan.gateways}} if vlan.gateways else {}
+    if vlan.vrf != "default":
+        ip["vrf"] = vlan.vrf
+    return {"ip": ip, "link": {"mac-address": GATEWAY_MAC}, "type": "svi", "vlan": vlan.vid}
+
+
+def _layer2(view: DeviceView, tree: Tree) -> None:
+    """Add bridge, VXLAN and EVPN to ``tree``."""
+    if view.vlans:
+        vlans: Tree = {str(v.vid): {"vni": {str(v.vni): {}}} if v.vni is not None else {} for v in view.vlans}
+        tree["bridge"] = {"domain": {"br_default": {"vlan": vlans}}}
+    source = next((a.partition("/")[0] for a in view.loopbacks if ":" not in a), None)
+    tree["nve"] = {"vxlan": {"enable": "on"} | ({"source": {"address": source}} if source else {})}
+    tree["evpn"] = {"enable": "on", "multihoming": {"enable": "on"}}
+    for vrf in view.vrfs:
+        own = tree.setdefault("vrf", {}).setdefault(vrf.name, {})
+        own["evpn"] = {"enable": "on", "vni": {str(vrf.vni): {}}}
+        if view.bgp is not None:
+            family = {
+                "enable": "on",
+                "redistribute": {"connected": {"enable": "on"}},
+                "route-export": {"to-evpn": {"enable": "on"}},
+            }
+            bgp = own.setdefault("router", {}).setdefault("bgp", {"enable": "on"})
+            bgp |= {"autonomous-system": view.bgp.asn, "router-id": view.bgp.router_id}
+            bgp.setdefault("address-family", {})["ipv4-unicast"] = family | bgp.get("address-family", {}).get(
+                "ipv4-unicast", {}
+            )
 
 
 def _interface(port: Port, view: DeviceView, profiles: Mapping[tuple[Any, ...], str]) -> Tree:
@@ -91,6 +142,8 @@ def _interface(port: Port, view: DeviceView, profiles: Mapping[tuple[Any, ...], 
         qos["mapping"] = {"profile": "untrusted"}
     if qos:
         found["qos"] = qos
+    if port.vlan is not None and port.bond is None:
+        found["bridge"] = {"domain": {"br_default": {"access": port.vlan}}}
     ip: Tree = {}
     if port.addresses:
         ip["address"] = {a: {} for a in port.addresses}
@@ -187,8 +240,10 @@ def _bgp(bgp: Bgp) -> Tree:
                     "remote-as": "external" if n.remote_as is None else n.remote_as,
                     "type": "unnumbered" if n.unnumbered else "numbered",
                 }
+                if bgp.evpn and name == "default":
+                    entry["address-family"] = {"l2vpn-evpn": {"enable": "on"}}
                 neighbors[n.peer] = ({"bfd": {"enable": "on"}} if n.bfd else {}) | entry
-        families = {
+        families: Tree = {
             family: {
                 "enable": "on",
                 "multipaths": {"ebgp": bgp.maximum_paths},
@@ -196,6 +251,8 @@ def _bgp(bgp: Bgp) -> Tree:
             }
             for family in ("ipv4-unicast", "ipv6-unicast")
         }
+        if bgp.evpn and name == "default":
+            families["l2vpn-evpn"] = {"enable": "on"}
         own: Tree = {
             "address-family": families,
             "enable": "on",
@@ -268,13 +325,15 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         return None
 
     qos = _read_qos(tree)
+    bonds = {port: b for b, entry in interfaces.items() for key in _at(entry, "bond", "member") for port in _names(key)}
     ports = tuple(
-        _read_port(tree, port, entry, interfaces)
+        _read_port(tree, port, entry, interfaces, bonds)
         for port, entry in sorted(interfaces.items())
         if _word(entry, "type") != "loopback"
         and port != "lo"
         and "breakout" not in _at(entry, "link")
         and port != "eth0"
+        and _word(entry, "type") not in ("bond", "svi")
     )
     lo = _at(interfaces, "lo", "ip", "address")
     view = DeviceView(
@@ -285,6 +344,13 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         ports=ports,
         bgp=_read_bgp(tree),
         balancing="dynamic" if _is_on(tree, "router", "adaptive-routing", "enable") else None,
+        vlans=tuple(_read_vlans(tree, interfaces)),
+        vrfs=tuple(
+            Vrf(name, int(vni))
+            for name in sorted(_at(tree, "vrf"))
+            for vni in _at(tree, "vrf", name, "evpn", "vni")
+            if vni.isdigit()
+        ),
     )
     return Reading(view, (path,), locate)
 
@@ -401,6 +467,10 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
         yield from (("qos", "egress-scheduler", _GLOBAL, "traffic-class", parts[1]), ("qos", "egress-scheduler"))
     elif parts[0] == "watchdog":
         yield ("qos", "pfc-watchdog")
+    elif parts[0] == "vlan":
+        yield from (("interface", f"vlan{parts[1]}"), ("bridge", "domain", "br_default", "vlan", parts[1]), ("bridge",))
+    elif parts[0] == "vrf":
+        yield from (("vrf", parts[1], "evpn"), ("vrf", parts[1]), ("vrf",))
     elif parts[0] == "loopbacks":
         yield ("interface", "lo")
     elif parts[0] == "balancing":
@@ -440,6 +510,9 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
             yield from ((*base, "qos", "pfc-watchdog"), (*base, "qos"))
         elif what == "peer":
             yield (*base, "description")
+        elif what in ("vlan", "bond"):
+            holder = next((b for b, e in interfaces.items() if port in _at(e, "bond", "member")), port)
+            yield from (("interface", holder, "bridge"), ("interface", holder))
         elif what in ("addresses", "vrf"):
             yield (*base, "ip")
         yield base
@@ -471,7 +544,13 @@ def _read_qos(tree: Mapping[str, Any]) -> Qos | None:
     return Qos(tuple(dscp), tuple(queues), tuple(sorted(scheduled, key=lambda q: q.queue)), watchdog)
 
 
-def _read_port(tree: Mapping[str, Any], name: str, entry: Mapping[str, Any], interfaces: Mapping[str, Any]) -> Port:
+def _read_port(
+    tree: Mapping[str, Any],
+    name: str,
+    entry: Mapping[str, Any],
+    interfaces: Mapping[str, Any],
+    bonds: Mapping[str, str],
+) -> Port:
     qos = _at(tree, "qos")
     pfc_name, ecn_name = (_word(entry, "qos", kind, "profile") for kind in ("pfc", "congestion-control"))
     pfc = _at(qos, "pfc", pfc_name) if pfc_name else {}
@@ -480,6 +559,7 @@ def _read_port(tree: Mapping[str, Any], name: str, entry: Mapping[str, Any], int
     mode = next(iter(parent), "1x")
     speed = re.fullmatch(r"(\d+(?:\.\d+)?)G", _word(entry, "link", "speed"))
     mapping = _word(entry, "qos", "mapping", "profile") or _GLOBAL
+    bond = bonds.get(name, "")
     sends = _word(pfc, "tx").lower() in _ON and _word(pfc, "rx").lower() in _ON
     return Port(
         name=name,
@@ -505,7 +585,22 @@ def _read_port(tree: Mapping[str, Any], name: str, entry: Mapping[str, Any], int
         ),
         addresses=tuple(sorted(_at(entry, "ip", "address"))),
         vrf=_word(entry, "ip", "vrf") or "default",
+        vlan=_access(interfaces.get(bond, entry)),
+        bond=int(bond.removeprefix("bond")) if bond.removeprefix("bond").isdigit() else None,
     )
+
+
+def _access(entry: Mapping[str, Any]) -> int | None:
+    vid = next((_number(domain, "access") for domain in _at(entry, "bridge", "domain").values()), 0)
+    return vid or None
+
+
+def _read_vlans(tree: Mapping[str, Any], interfaces: Mapping[str, Any]) -> Iterator[Vlan]:
+    for domain in _at(tree, "bridge", "domain").values():
+        for key, entry in sorted(_expanded(_at(domain, "vlan")).items(), key=lambda item: int(item[0])):
+            svi = _at(interfaces, f"vlan{key}", "ip")
+            vni = next((int(v) for v in _at(entry, "vni") if v.isdigit()), None)
+            yield Vlan(int(key), vni, _word(svi, "vrf") or "default", tuple(sorted(_at(svi, "address"))))
 
 
 def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
@@ -529,4 +624,5 @@ def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
                     vrf,
                 )
             )
-    return Bgp(asn, _word(head, "router-id"), paths, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))))
+    evpn = _is_on(tree, "vrf", "default", "router", "bgp", "address-family", "l2vpn-evpn", "enable")
+    return Bgp(asn, _word(head, "router-id"), paths, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))), evpn)

@@ -37,7 +37,7 @@ def service_files(plan: Plan, systems: Mapping[str, str]) -> dict[str, str]:
 
 def firewall(plan: Plan, name: str, number: int, zones: Mapping[str, list[str]]) -> dict[str, str]:
     """Return packet filter, state synchronisation and routing of one firewall."""
-    view = _routed(plan, name)
+    view = routed_view(plan, name)
     files = {"nftables.conf": _nftables(zones), "conntrackd.conf": _conntrackd(plan, name)}
     if view.bgp is not None:
         files |= frr.render(view)
@@ -53,7 +53,7 @@ def load_balancer(plan: Plan, name: str, number: int, pair: list[str], held: pl.
     nodes = held.filter((pl.col("kind") == "host") & (pl.col("role") == "service") & (pl.col("network") == "frontend"))
     files = {"haproxy.cfg": _haproxy(nodes.select("device", "address").sort("device").iter_rows(), vips)}
     if plan.spec.frontend.anycast:
-        view = _routed(plan, name)
+        view = routed_view(plan, name)
         if view.bgp is not None:
             files |= frr.render(view)
         return files
@@ -75,7 +75,7 @@ def _ports(plan: Plan, name: str) -> pl.DataFrame:
     return ports.sort("port_id").join(held, on="port_id", how="left", maintain_order="left")
 
 
-def _routed(plan: Plan, name: str) -> DeviceView:
+def routed_view(plan: Plan, name: str) -> DeviceView:
     """Return the FRR view of a box that speaks BGP over numbered links to its neighbours."""
     row = plan.devices.filter(pl.col("name") == name).row(0, named=True)
     ports = _ports(plan, name)

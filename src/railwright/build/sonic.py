@@ -12,7 +12,9 @@ from typing import Any
 
 from railwright.build import frr
 from railwright.build.contract import (
+    GATEWAY_MAC,
     NOT_MAPPED,
+    SEGMENT_MAC,
     Bgp,
     DeviceView,
     Headroom,
@@ -23,6 +25,8 @@ from railwright.build.contract import (
     Qos,
     Queue,
     Reading,
+    Vlan,
+    Vrf,
     Watchdog,
 )
 from railwright.build.places import json_lines
@@ -67,7 +71,8 @@ def config_db(view: DeviceView) -> dict[str, Table]:
         "BREAKOUT_CFG": _breakouts(view),
         "CABLE_LENGTH": {"AZURE": {p.name: f"{p.cable_m}m" for p in view.ports if p.cable_m is not None}},
         "LOOPBACK_INTERFACE": _loopbacks(view),
-        "VRF": {_vrf(p.vrf): {} for p in view.ports if p.vrf != "default"},
+        "VRF": _vrfs(view),
+        **_layer2(view),
         "INTERFACE": _interfaces(view),
         "DEVICE_NEIGHBOR": {
             p.name: dict(zip(("name", "port"), p.peer.split(":", 1), strict=True)) for p in view.ports if p.peer
@@ -132,10 +137,50 @@ def _loopbacks(view: DeviceView) -> Table:
     return {key: {} for key in ("Loopback0", *(f"Loopback0|{a}" for a in view.loopbacks))}
 
 
+def _vrfs(view: DeviceView) -> Table:
+    found: Table = {_vrf(p.vrf): {} for p in view.ports if p.vrf != "default"}
+    return found | {_vrf(v.name): {"vni": str(v.vni)} for v in view.vrfs}
+
+
+def _layer2(view: DeviceView) -> dict[str, Table]:
+    """Return bonds, VLANs, their gateways and the VXLAN maps; dual-homed bonds are EVPN Ethernet segments."""
+    bonded = {p.name: f"PortChannel{p.bond}" for p in view.ports if p.bond is not None}
+    member = {bonded.get(p.name, p.name): p.vlan for p in view.ports if p.vlan is not None}
+    mtu = {bonded[p.name]: str(p.mtu) for p in view.ports if p.name in bonded}
+    gateways: Table = {}
+    for vlan in view.vlans:
+        fields = {"vrf_name": _vrf(vlan.vrf)} if vlan.vrf != "default" else {}
+        gateways[f"Vlan{vlan.vid}"] = fields | ({"static_anycast_gateway": "true"} if vlan.gateways else {})
+        gateways |= {f"Vlan{vlan.vid}|{gateway}": {} for gateway in vlan.gateways}
+    stretched = {v.vid: v.vni for v in view.vlans if v.vni is not None}
+    source = next((a.partition("/")[0] for a in view.loopbacks if ":" not in a), "")
+    tunnel = bool(stretched or view.vrfs)
+    segment = {"esi": "AUTO", "type": "TYPE_3_MAC_BASED"}
+    return {
+        "PORTCHANNEL": {
+            name: {"admin_status": "up", "mtu": size, "lacp_key": "auto", "system_mac": SEGMENT_MAC}
+            for name, size in mtu.items()
+        },
+        "PORTCHANNEL_MEMBER": {f"{bond}|{port}": {} for port, bond in bonded.items()},
+        "EVPN_ETHERNET_SEGMENT": {name: segment | {"ifname": name} for name in mtu},
+        "VLAN": {f"Vlan{v.vid}": {"vlanid": str(v.vid)} for v in view.vlans},
+        "VLAN_MEMBER": {f"Vlan{vid}|{name}": {"tagging_mode": "untagged"} for name, vid in member.items()},
+        "VLAN_INTERFACE": gateways,
+        "SAG": {"GLOBAL": {"gateway_mac": GATEWAY_MAC}} if any(v.gateways for v in view.vlans) else {},
+        "VXLAN_TUNNEL": {"vtep": {"src_ip": source}} if tunnel else {},
+        "VXLAN_EVPN_NVO": {"nvo": {"source_vtep": "vtep"}} if tunnel else {},
+        "VXLAN_TUNNEL_MAP": {
+            f"vtep|map_{vni}_Vlan{vid}": {"vlan": f"Vlan{vid}", "vni": str(vni)} for vid, vni in stretched.items()
+        },
+    }
+
+
 def _interfaces(view: DeviceView) -> Table:
     unnumbered = {n.peer for n in view.bgp.neighbors if n.unnumbered} if view.bgp else set()
     found: Table = {}
     for port in view.ports:
+        if port.vlan is not None:
+            continue
         fields = {"vrf_name": _vrf(port.vrf)} if port.vrf != "default" else {}
         if port.name in unnumbered:
             fields["ipv6_use_link_local_only"] = "enable"
@@ -330,7 +375,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     lines: dict[tuple[str, ...], int] = {}
 
     def locate(key: str) -> Place | None:
-        if routing is not None and key.startswith("bgp/"):
+        if routing is not None and key.startswith("bgp"):
             return Place(routing[0], routing[1].lines[key]) if key in routing[1].lines else None
         if not lines:
             lines.update(json_lines(text))
@@ -351,6 +396,12 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         qos=_read_qos(db, watchdog),
         ports=ports,
         bgp=frr.bgp_of(routing[1]) if routing is not None else _read_bgp(db),
+        vlans=tuple(_read_vlans(db)),
+        vrfs=tuple(
+            Vrf(_plain_vrf(name), int(entry["vni"]))
+            for name, entry in sorted(db.get("VRF", {}).items())
+            if "vni" in entry
+        ),
     )
     return Reading(view, tuple(files), locate, tuple(problems))
 
@@ -375,6 +426,10 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
         yield ("PFC_WD",)
     elif parts[0] == "loopbacks":
         yield ("LOOPBACK_INTERFACE",)
+    elif parts[0] == "vlan":
+        yield from (("VLAN_INTERFACE", f"Vlan{parts[1]}"), ("VLAN", f"Vlan{parts[1]}"), ("VLAN",))
+    elif parts[0] == "vrf":
+        yield from (("VRF", _vrf(parts[1])), ("VRF",))
     elif parts[0] == "bgp":
         yield from (("BGP_NEIGHBOR",), ("DEVICE_METADATA", "localhost", "bgp_asn"))
     elif parts[0] == "port":
@@ -418,6 +473,9 @@ def _port_paths(tables: Tables, parts: list[str]) -> Iterator[tuple[str, ...]]:
             yield from (("BUFFER_PROFILE", profile, size), ("BUFFER_PROFILE", profile), ("BUFFER_PG", group))
     elif what == "addresses":
         yield from ((("INTERFACE", k)) for k in db.get("INTERFACE", {}) if k.startswith(f"{port}|"))
+    elif what in ("vlan", "bond"):
+        bond = tables.bonds.get(port, port)
+        yield from (("VLAN_MEMBER", f"Vlan{tables.vlans.get(bond)}|{bond}"), ("PORTCHANNEL_MEMBER", f"{bond}|{port}"))
     elif what == "vrf":
         yield from (("INTERFACE", port, "vrf_name"), ("INTERFACE", port))
     elif what == "peer":
@@ -510,7 +568,20 @@ def _read_port(tables: Tables, name: str) -> Port:
         headroom=tuple(_read_headroom(tables, name)),
         addresses=tables.addresses.get(name, ()),
         vrf=_plain_vrf(interface.get("vrf_name", "default")),
+        vlan=tables.vlans.get(tables.bonds.get(name, name)),
+        bond=int(tables.bonds[name].removeprefix("PortChannel")) if name in tables.bonds else None,
     )
+
+
+def _read_vlans(db: Mapping[str, Any]) -> Iterator[Vlan]:
+    vnis = {
+        e.get("vlan"): int(e["vni"]) for e in db.get("VXLAN_TUNNEL_MAP", {}).values() if str(e.get("vni", "")).isdigit()
+    }
+    interfaces = db.get("VLAN_INTERFACE", {})
+    for name, entry in sorted(db.get("VLAN", {}).items()):
+        gateways = tuple(sorted(k.split("|", 1)[1] for k in interfaces if k.startswith(f"{name}|")))
+        vrf = _plain_vrf(interfaces.get(name, {}).get("vrf_name", "default"))
+        yield Vlan(int(entry.get("vlanid", name.removeprefix("Vlan"))), vnis.get(name), vrf, gateways)
 
 
 def _read_markings(tables: Tables, port: str) -> Iterator[Marking]:

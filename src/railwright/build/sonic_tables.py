@@ -8,11 +8,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Tables:
-    """A configuration database; ``spread`` finds the entry of ``PORT[,PORT]|N[-M]`` keys by port and number."""
+    """A configuration database; ``spread`` finds the entry of ``PORT[,PORT]|N[-M]`` keys by port and number.
+
+    ``addresses`` are those of each port, ``bonds`` the bond of each member, ``vlans`` the untagged VLAN of a port or bond.
+    """
 
     db: Mapping[str, Any]
     spread: Mapping[str, Mapping[tuple[str, int], str]]
     addresses: Mapping[str, tuple[str, ...]]
+    bonds: Mapping[str, str]
+    vlans: Mapping[str, int]
 
     def entry(self, table: str, port: str, number: int) -> str | None:
         """Return the key of ``table`` that covers ``port`` and ``number``."""
@@ -33,7 +38,13 @@ def tables_of(db: Mapping[str, Any]) -> Tables:
         port, bar, address = key.partition("|")
         if bar:
             addresses[port].append(address)
-    return Tables(db, spread, {port: tuple(sorted(held)) for port, held in addresses.items()})
+    bonds = {port: bond for bond, _, port in (key.partition("|") for key in db.get("PORTCHANNEL_MEMBER", {}))}
+    vlans = {
+        key.partition("|")[2]: int(key.partition("|")[0].removeprefix("Vlan"))
+        for key, entry in db.get("VLAN_MEMBER", {}).items()
+        if entry.get("tagging_mode") == "untagged"
+    }
+    return Tables(db, spread, {port: tuple(sorted(held)) for port, held in addresses.items()}, bonds, vlans)
 
 
 def span(text: str) -> range:

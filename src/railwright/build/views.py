@@ -5,7 +5,7 @@ port by port.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from railwright.build.contract import (
     Queue,
     Watchdog,
 )
+from railwright.build.layer2 import layer2_of
 from railwright.catalog.model import Switch
 from railwright.catalog.port_names import lanes_before, port_names
 from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom
@@ -118,18 +119,25 @@ def system_of(platform: Switch, target: Target) -> str:
     return target.nos
 
 
-def device_views(plan: Plan, contracts: Mapping[str, QosContract], target: Target) -> list[DeviceView]:
-    """Return the view of every Ethernet fabric switch, in order of ``devices``.
+def device_views(
+    plan: Plan, contracts: Mapping[str, QosContract], target: Target, only: Collection[str] | None = None
+) -> list[DeviceView]:
+    """Return the view of every Ethernet fabric switch (or of those named in ``only``), in order of ``devices``.
 
     ``plan`` is already re-targeted (see :func:`retarget`). Raises InputError for an operating system that a platform does
     not run and for names that cannot stand in a configuration.
     """
     switches = fabric_switches(plan)
+    if only is not None:
+        switches = switches.filter(pl.col("name").is_in(list(only)))
+    if switches.is_empty():
+        return []
     names.check_all(plan.devices["name"], names.DEVICE, "the name of a device")
     systems = {key: system_of(plan.catalog.switch(key), target) for key in switches["model"].unique().sort()}
     ports = _ports(plan, switches, systems, contracts)
     of_device = ports.partition_by("device_id", as_dict=True)
     loopbacks = _addresses(plan, pl.col("kind") == "loopback", "device_id")
+    layer2 = layer2_of(plan)
     balancing = plan.spec.backend.load_balancing or plan.facts.get("backend", {}).get("load_balancing")
     views = []
     for row in switches.iter_rows(named=True):
@@ -146,7 +154,9 @@ def device_views(plan: Plan, contracts: Mapping[str, QosContract], target: Targe
                 loopbacks=own,
                 qos=_qos(contract, row["network"]),
                 ports=tuple(_port(port, contract, systems[row["model"]]) for port in rows.iter_rows(named=True)),
-                bgp=_bgp(row, rows, own, bfd=_bfd(plan, row["network"])),
+                bgp=_bgp(row, rows, own, bfd=_bfd(plan, row["network"]), evpn=row["network"] in layer2.evpn),
+                vlans=layer2.vlans.get(row["device_id"], ()),
+                vrfs=layer2.vrfs.get(row["device_id"], ()),
                 balancing="dynamic" if dynamic else None,
             )
         )
@@ -192,6 +202,7 @@ def _ports(
         .join(peers, on="port_id", how="left", maintain_order="left")
         .join(held, on="port_id", how="left", maintain_order="left")
         .join(vrfs, on="port_id", how="left", maintain_order="left")
+        .join(layer2_of(plan).ports, on="port_id", how="left", maintain_order="left")
         .sort("device_id", "cage", "lane_first")
     )
 
@@ -292,6 +303,8 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
         ),
         addresses=tuple(addresses) if isinstance(addresses, list) else (),
         vrf=str(row["vrf"] or "default"),
+        vlan=None if row["vlan"] is None else int(str(row["vlan"])),
+        bond=None if row["bond"] is None else int(str(row["bond"])),
     )
 
 
@@ -304,7 +317,9 @@ def _marking(contract: QosContract, network: str, speed: float) -> tuple[Marking
     return tuple(found)
 
 
-def _bgp(row: Mapping[str, object], ports: pl.DataFrame, loopbacks: tuple[str, ...], *, bfd: bool) -> Bgp | None:
+def _bgp(
+    row: Mapping[str, object], ports: pl.DataFrame, loopbacks: tuple[str, ...], *, bfd: bool, evpn: bool
+) -> Bgp | None:
     if row["asn"] is None or not loopbacks:
         return None
     speaks = ports.filter(pl.col("peer_asn").is_not_null()).select(
@@ -317,4 +332,4 @@ def _bgp(row: Mapping[str, object], ports: pl.DataFrame, loopbacks: tuple[str, .
         elif role in SWITCH_ROLES:
             neighbors.append(Neighbor(name, True, None, bfd, vrf or "default"))
     router_id = next((a for a in loopbacks if ":" not in a), loopbacks[0]).partition("/")[0]
-    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors))
+    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors), evpn)

@@ -96,7 +96,8 @@ def uneven_maps(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     usual = frames.dscp.group_by("dscp").agg(
         usual=pl.col("priority").mode().min(), switches=pl.col("device").n_unique()
     )
-    every = pl.DataFrame({"device": sorted({v.view.name for v in readings.switches if v.view.qos is not None})})
+    mapped = sorted({v.view.name for v in readings.switches if v.view.qos is not None})
+    every = pl.DataFrame({"device": mapped}, schema={"device": pl.String})
     expected = every.filter(pl.col("device").is_in(lossless.implode())).join(usual, how="cross")
     absent = expected.filter(pl.col("switches") > 1).join(frames.dscp, on=["device", "dscp"], how="anti")
     for device, dscp, priority in absent.select("device", "dscp", "usual").sort("device", "dscp").iter_rows():
@@ -160,7 +161,9 @@ def cable_ends(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         ("RW009", "cable_m", "cable length"),
         ("RW010", "mtu", "MTU"),
     ):
-        differ = cables.filter(pl.col(field) != pl.col(f"{field}_b"))
+        say = [nos for nos, parts in CARRIES.items() if field in parts["port"]]
+        both = cables.filter(pl.col("nos").is_in(say) & pl.col("nos_b").is_in(say))
+        differ = both.filter(pl.col(field) != pl.col(f"{field}_b"))
         if field == "mtu":
             differ = differ.filter(~(pl.col("mtu_full") & pl.col("mtu_full_b")))
         counts = dict(frames.ports[field].cast(pl.String).value_counts().iter_rows())
@@ -286,6 +289,7 @@ def adapters(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 def adapter_cables(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """What an adapter and its switch port disagree on, along DSCP, priority, queue and PFC."""
     uplinks = frames.uplinks()
+    uplinks = uplinks.filter(pl.col("nos").is_in([nos for nos, parts in CARRIES.items() if "pfc" in parts["port"]]))
     for row in uplinks.filter(pl.col("pfc").is_not_null() & (pl.col("pfc") != pl.col("pfc_b"))).iter_rows(named=True):
         message = f"PFC on {row['pfc'] or 'none'}, {row['device_b']} {row['port_b']} on {row['pfc_b'] or 'none'}"
         mine = frames.nics.filter(pl.col("network") == row["network"])["pfc"].value_counts(sort=True)

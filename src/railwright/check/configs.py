@@ -21,6 +21,7 @@ from railwright.build.host_views import host_views
 from railwright.build.hosts import HostReading, host_statements
 from railwright.build.readings import Readings, read_configs
 from railwright.build.render import MANIFEST
+from railwright.build.services import routed_view
 from railwright.build.views import Target, device_views, retarget
 from railwright.check.config_frames import Frames, frames, paths_through
 from railwright.check.config_rules import Mistake, mistakes, own_mistakes
@@ -127,12 +128,8 @@ def _against(plan: Plan, directory: Path, readings: Readings) -> Iterator[Mistak
     known: set[str] = set()
     for nos, own in sorted(by_nos.items()):
         names = {reading.view.name for reading in own}
-        only = moved.with_tables(
-            devices=moved.devices.with_columns(
-                network=pl.when(pl.col("name").is_in(list(names)) | (pl.col("role") == "server")).then("network")
-            )
-        )
-        for view in device_views(only, contracts, Target(nos)):
+        services = [routed_view(moved, name) for name in sorted(names & _routers(moved))]
+        for view in [*device_views(moved, contracts, Target(nos), names), *services]:
             if view.name in names:
                 known.add(view.name)
                 wanted += [(view.name, key, value) for key, value in statements(project(view))]
@@ -152,6 +149,11 @@ def _against(plan: Plan, directory: Path, readings: Readings) -> Iterator[Mistak
     said = [row for row in said if row[0] not in dumps or (row[0], row[1]) in asked]
     yield from _differences(wanted, said, _HOST_CODES)
     yield from _strangers(moved, known | set(expected), readings)
+
+
+def _routers(plan: Plan) -> set[str]:
+    """Return the firewalls and load balancers: they speak BGP with FRR."""
+    return set(plan.devices.filter(pl.col("role").cast(pl.String).is_in(["firewall", "load_balancer"]))["name"])
 
 
 def _group(key: str) -> str:
