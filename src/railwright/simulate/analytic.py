@@ -163,13 +163,13 @@ def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_
 
     A round takes as long as the slowest edge needs for all chunks, or one chunk for its whole trip, whichever is longer: the
     cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). A GPU's NVLink port carries the other
-    ``width - 1`` rings.
+    ``width - 1`` rings, but seldom at the same moment: a trip finds it free.
     """
     width = ranks // domains
     outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
     on_nic = chunk / rates.nic if outer else 0.0
     on_nvlink = chunk * max(1, width - 1) / rates.nvlink if inner else 0.0
-    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + on_nvlink)
+    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + chunk / rates.nvlink)
     busiest = ranks * max(on_nic, on_nvlink)
     wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
     carried = steps * chunk * (1 if wire == "network" else max(1, width - 1))
