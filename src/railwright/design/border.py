@@ -15,16 +15,20 @@ from railwright.design.attach import Bench
 from railwright.design.cages import SIDES, CageBook
 from railwright.design.context import Context, numbered
 from railwright.design.entrance import EXTERNAL_ROUTERS, EntrancePlan
-from railwright.design.server_ports import Switching, per_cage
+from railwright.design.server_ports import Switching, per_cage, port_rate
 from railwright.design.sizing import ceil_div
 from railwright.design.topology.pairs import LeafGroup, PairFabric
 from railwright.design.wiring import Ends, Ids, cage_group
+from railwright.errors import InputError
 
 Index = NDArray[np.int64]
 UPLINK_SHARE = 4
 """One cage of so many of a border leaf is for uplinks."""
 SPARE_CAGES = 8
-"""Cages that boxes leave free on a border leaf for links that come later (out-of-band switches, another site)."""
+"""Cages that boxes leave free on a border leaf for links that come later (another site, more outside)."""
+ACCESS_PORTS = 48
+MANAGED_PER_SERVER = 3
+"""Out-of-band ports per GPU server that room for their switches' uplinks is kept for: BMC, PDUs, its part of the switches."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,28 @@ class Border:
         return Bench(self.switches, self.platform, self.book.width)
 
 
-def plan_border(entrance: EntrancePlan, switching: Switching, far_links: int) -> Border | None:
+def spare_cages(context: Context, platform: Switch, switches: int) -> int:
+    """Return the cages that each of ``switches`` toward the outside keeps free for links that come later.
+
+    Where the out-of-band switches end here, that is room for their uplinks, by an estimate of their number.
+    """
+    management = context.spec.management
+    if not management.enabled or management.isolation == "physical":
+        return SPARE_CAGES
+    access = ceil_div(context.reserved_servers * MANAGED_PER_SERVER, ACCESS_PORTS)
+    return SPARE_CAGES + ceil_div(
+        access * management.oob_uplinks, switches * per_cage(platform, port_rate(platform, 100))
+    )
+
+
+def spine_ports_kept(context: Context, entrance: EntrancePlan, switching: Switching, far_links: int) -> int:
+    """Return the ports of a spine that stay free of leaves where spines face the outside."""
+    spine = switching.spine
+    cages = sum(_cages_outside(entrance, spine, SIDES, far_links)) + spare_cages(context, spine, SIDES)
+    return cages * per_cage(spine, switching.uplink_gbps)
+
+
+def plan_border(context: Context, entrance: EntrancePlan, switching: Switching, far_links: int) -> Border | None:
     """Return border leaves with the cages for links to the outside set apart; None when the spines do their work.
 
     ``far_links`` are the links of other sites that end here.
@@ -70,7 +95,7 @@ def plan_border(entrance: EntrancePlan, switching: Switching, far_links: int) ->
     width = SIDES if entrance.borders >= SIDES else 1
     book = CageBook(0, first_up - 1, entrance.borders // width, width)
     outside = _set_apart(book, entrance, platform, entrance.borders, far_links)
-    book.reserve_last(SPARE_CAGES)
+    book.reserve_last(min(spare_cages(context, platform, entrance.borders), book.end - book.start))
     return Border(platform, book, group, outside, np.empty(0, dtype=np.uint32))
 
 
@@ -84,7 +109,7 @@ def stand_border(
 ) -> Border:
     """Return the border as built on ``leaves``, or on the spines of the first pod when none was planned."""
     if planned is not None and leaves is not None:
-        planned.book.end += SPARE_CAGES
+        planned.book.end = planned.outside[1]
         return replace(planned, switches=leaves)
     spine, spines = switching.spine, fabric.spines[0]
     start, end = fabric.free_spine_cages(per_cage(spine, switching.uplink_gbps))
@@ -167,12 +192,28 @@ def ordinals(values: Index) -> Index:
     return found
 
 
+def _cages_outside(entrance: EntrancePlan, platform: Switch, switches: int, far_links: int) -> tuple[int, int]:
+    """Return the cages of each switch for external links and for links between sites."""
+    if not switches:
+        return 0, 0
+    external = ceil_div(entrance.external_links, switches)
+    between = ceil_div(max(entrance.site_links, far_links), switches) + (1 if far_links else 0)
+    return (
+        ceil_div(external, per_cage(platform, entrance.external_gbps)),
+        ceil_div(between, per_cage(platform, entrance.site_gbps)),
+    )
+
+
 def _set_apart(
     book: CageBook, entrance: EntrancePlan, platform: Switch, switches: int, far_links: int
 ) -> tuple[int, int]:
-    """Reserve the cages for external and inter-site links and return the first of each."""
-    external = ceil_div(entrance.external_links, switches) if switches else 0
-    between = ceil_div(max(entrance.site_links, far_links), switches) + (1 if far_links else 0) if switches else 0
-    first = book.reserve_last(ceil_div(external, per_cage(platform, entrance.external_gbps)))
-    second = book.reserve_last(ceil_div(between, per_cage(platform, entrance.site_gbps)))
-    return first, second
+    """Reserve the cages for external and inter-site links and return the first of each; raises InputError without room."""
+    external, between = _cages_outside(entrance, platform, switches, far_links)
+    found = book.reserve_last(external), book.reserve_last(between)
+    if book.end < book.start:
+        raise InputError(
+            f"{entrance.external_links} external links and {max(entrance.site_links, far_links)} to other sites find no room on "
+            f"{switches} x {platform.key}; plan more border_leaves",
+            key="frontend.external_links",
+        )
+    return found

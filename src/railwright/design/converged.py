@@ -116,7 +116,7 @@ def stand_on_backend(context: Context, boxes: Boxes, site: str) -> None:
         return
     platform = _leaf_platform(context)
     gbps = port_rate(platform, boxes.gbps)
-    ids = add_boxes(context, boxes, site, "")
+    ids = add_boxes(context, boxes, site, f"{site}-" if len(context.spec.sites) > 1 else "")
     box, port = (axis.ravel() for axis in np.indices((boxes.count, boxes.all_ports)))
     leaf, slot = _free_ports(context, platform, gbps, len(box))
     context.wiring.connect(

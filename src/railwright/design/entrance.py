@@ -38,11 +38,12 @@ def site_key(context: Context, what: str, site: int) -> str:
     return what if len(context.spec.sites) == 1 else f"{what}.{context.spec.sites[site].name}"
 
 
-def plan_entrances(context: Context, switch: Switch) -> list[EntrancePlan]:
-    """Return the entrance of every site for borders of platform ``switch``.
+def plan_entrances(context: Context, switch: Switch, facing: Switch | None = None) -> list[EntrancePlan]:
+    """Return the entrance of every site with boxes on ``switch`` and links to the outside on ``facing`` (None: the same).
 
-    Raises InputError when the platform has no port of the external rate.
+    Raises InputError when that platform has no port of the external rate.
     """
+    facing = facing or switch
     spec = context.spec
     section, decisions = spec.frontend, context.decisions["frontend"]
     shares = sizing.site_shares(spec.sites)
@@ -55,10 +56,10 @@ def plan_entrances(context: Context, switch: Switch) -> list[EntrancePlan]:
             if section.anycast
             else "no anycast: each site is sized for its own share",
         )
-    if section.external_gbps not in offered(switch):
-        rates = ", ".join(f"{rate:g}G" for rate in offered(switch))
+    if section.external_gbps not in offered(facing):
+        rates = ", ".join(f"{rate:g}G" for rate in offered(facing))
         raise InputError(
-            f"{switch.key} has no port of {section.external_gbps:g}G; it offers {rates}", key="frontend.external_gbps"
+            f"{facing.key} has no port of {section.external_gbps:g}G; it offers {rates}", key="frontend.external_gbps"
         )
     heads = _heads(context)
     gateways = _gateways(context, shares)
@@ -67,6 +68,7 @@ def plan_entrances(context: Context, switch: Switch) -> list[EntrancePlan]:
         _plan(
             context,
             switch,
+            facing,
             site,
             sizing.entrance(spec.demand, planned[site]),
             heads[site],
@@ -80,6 +82,7 @@ def plan_entrances(context: Context, switch: Switch) -> list[EntrancePlan]:
 def _plan(
     context: Context,
     switch: Switch,
+    facing: Switch,
     site: int,
     load: sizing.Entrance,
     heads: int,
@@ -98,7 +101,7 @@ def _plan(
             f"enough when one of {routing} borders is lost (headroom {demand.headroom:g})"
         )
     context.decisions["frontend"].choose(site_key(context, "external_links", site), links, why)
-    site_gbps = port_rate(switch, section.inter_site_gbps)
+    site_gbps = port_rate(facing, section.inter_site_gbps)
     return EntrancePlan(
         load=load,
         borders=borders,

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railwright.design.attach import Bench, Boxes, add_boxes, connect_boxes, connect_servers, per_leaf
-from railwright.design.border import Border, connect_external, connect_sites, plan_border, stand_border
+from railwright.design.border import (
+    Border,
+    connect_external,
+    connect_sites,
+    plan_border,
+    spine_ports_kept,
+    stand_border,
+)
 from railwright.design.cages import CageBook, Seats
 from railwright.design.context import Context
 from railwright.design.converged import frontend_on_backend
@@ -87,7 +94,8 @@ def design_frontend(context: Context) -> tuple[SiteFrontend, ...]:
     on_leaf = ports.count if section.attach == "lacp" else per_leaf(ports)
     switching = choose_uplink(switching, section, "frontend", decisions, most_servers(context), on_leaf, ratio)
     _record(context, switching, ratio, shared=bool(appliances))
-    plan = _Plan(context, ports, switching, ratio, plan_entrances(context, switching.leaf), appliances)
+    facing = switching.spine if section.border_leaves == 0 else switching.leaf
+    plan = _Plan(context, ports, switching, ratio, plan_entrances(context, switching.leaf, facing), appliances)
     built = [_build(plan, site) for site in range(len(context.spec.sites))]
     connect_sites(context, plan.entrances, [None if site is None else site.border for site in built])
     return tuple(site for site in built if site is not None)
@@ -101,7 +109,7 @@ def _build(plan: _Plan, site: int) -> SiteFrontend | None:
     insisted = section.counts.leaves is not None and hosts.group.leaves > 0
     others = box_group(switching, section.counts, word=OTHERS, gbps=switching.gbps, ratio=plan.ratio)
     stores = box_group(switching, section.counts, word=STORES, gbps=switching.gbps, ratio=plan.ratio)
-    planned = plan_border(entrance, switching, far_links)
+    planned = plan_border(context, entrance, switching, far_links)
     books = [] if planned is None else [planned.book]
     books.append(hosts.book if insisted else others.book)
     doors, nodes = ([kind for kind in kinds if kind.count] for kinds in (entrance.doors, entrance.nodes))
@@ -114,7 +122,7 @@ def _build(plan: _Plan, site: int) -> SiteFrontend | None:
         border_group = with_boxes(border_group, max(node_gbps, default=0.0), uplink, plan.ratio)
     appliances = plan.appliances.get(site)
     store_book = hosts.book if insisted else stores.book
-    kept = _seat(switching, [store_book], appliances) if appliances else []
+    store_seats = _seat(switching, [store_book], appliances) if appliances else []
     groups = tuple(
         group
         for group in (
@@ -127,7 +135,8 @@ def _build(plan: _Plan, site: int) -> SiteFrontend | None:
     )
     if not groups:
         return None
-    tiers = _tiers(context, site, groups, switching)
+    kept = 0 if planned is not None else spine_ports_kept(context, entrance, switching, far_links)
+    tiers = _tiers(context, site, groups, switching, kept)
     fabric = build_pairs(
         context,
         groups,
@@ -149,7 +158,7 @@ def _build(plan: _Plan, site: int) -> SiteFrontend | None:
         _stand(context, site, kind, seated, benches)
     if appliances:
         bench = host_bench if insisted else Bench(leaves[STORES], switching.leaf)
-        _stand(context, site, appliances, kept, [bench])
+        _stand(context, site, appliances, store_seats, [bench])
     _record_site(context, site, switching, groups, fabric)
     return SiteFrontend(site, switching, fabric, border)
 
@@ -171,10 +180,10 @@ def _hosts(plan: _Plan, site: int) -> Sized:
     )
 
 
-def _tiers(context: Context, site: int, groups: tuple[LeafGroup, ...], switching: Switching) -> Tiers:
+def _tiers(context: Context, site: int, groups: tuple[LeafGroup, ...], switching: Switching, kept: int) -> Tiers:
     counts = context.spec.frontend.counts
     given = 0 if counts.leaf_up_ports == 0 else counts.spines
-    tiers = size_tiers(groups, switching.spine, switching.uplink_gbps, "frontend", given)
+    tiers = size_tiers(groups, switching.spine, switching.uplink_gbps, "frontend", given, kept)
     pods = tiers.pods
     context.decisions["frontend"].choose(
         site_key(context, "spines", site),

@@ -47,8 +47,8 @@ class LeafGroup:
 class Tiers:
     """What stands above the leaves. ``spines`` is per pod; there is one pod (``pod_leaves`` 0) and no core with two tiers.
 
-    ``pods`` are built in all, the first ``special_pods`` of them for the groups after the first. ``ups`` has the uplinks of a
-    leaf of each group.
+    ``pods`` are built in all, the first ``special_pods`` of them for the groups after the first, whose leaves may take
+    ``special_room`` of the ``spine_down`` ports of a spine. ``ups`` has the uplinks of a leaf of each group.
     """
 
     spines: int
@@ -56,6 +56,7 @@ class Tiers:
     pods: int = 1
     special_pods: int = 0
     pod_leaves: int = 0
+    special_room: int = 0
     spine_down: int = 0
     spine_up: int = 0
     cores_per_group: int = 0
@@ -91,22 +92,27 @@ class PairFabric:
 
 
 def size_tiers(
-    groups: tuple[LeafGroup, ...], spine: Switch, uplink_gbps: float, network: NetworkName, given: int | None = None
+    groups: tuple[LeafGroup, ...],
+    spine: Switch,
+    uplink_gbps: float,
+    network: NetworkName,
+    given: int | None = None,
+    kept: int = 0,
 ) -> Tiers:
     """Return the smallest tiers above ``groups``; ``given`` spines are taken as they are.
 
     Spines are the smallest count, at least two, that divides the uplinks of a leaf of the first group and has ports for all
-    leaves; the uplinks of the other groups are rounded to a multiple of it. Raises InputError when three tiers are too few.
+    leaves (only when none does, another count and more uplinks); the uplinks of the other groups are rounded to a multiple.
+    ``kept`` ports of a spine (of the first pod) stay free. Raises InputError when three tiers are too few.
     """
     radix = spine.ports_at(uplink_gbps)
     if given is not None:
         return Tiers(given, tuple(_rounded(group, given) or group.up if given else 0 for group in groups))
-    first = groups[0]
-    for count in _divisors(first.up):
+    for count in _candidates(groups):
         ups = tuple(_rounded(group, count) for group in groups)
-        if all(ups) and sum(g.reserved * up // count for g, up in zip(groups, ups, strict=True)) <= radix:
+        if all(ups) and sum(g.reserved * up // count for g, up in zip(groups, ups, strict=True)) <= radix - kept:
             return Tiers(count, ups)
-    return _three_tiers(groups, spine, uplink_gbps, network)
+    return _three_tiers(groups, spine, uplink_gbps, network, kept)
 
 
 def build_pairs(
@@ -162,8 +168,12 @@ def switch_power(platform: Switch) -> float | None:
     return platform.power_max_w or platform.power_typical_w
 
 
-def _divisors(uplinks: int) -> list[int]:
-    return [count for count in range(min(LEAST_SPINES, uplinks), uplinks + 1) if uplinks % count == 0]
+def _candidates(groups: tuple[LeafGroup, ...], *, largest_first: bool = False) -> list[int]:
+    """Return the numbers of spines to try: those that divide the uplinks of the first group, then all others."""
+    up, most = groups[0].up, max(group.up_room for group in groups)
+    dividing = [count for count in range(min(LEAST_SPINES, up), up + 1) if up % count == 0]
+    others = [count for count in range(LEAST_SPINES, most + 1) if up % count]
+    return [*reversed(dividing), *reversed(others)] if largest_first else [*dividing, *others]
 
 
 def _rounded(group: LeafGroup, spines: int) -> int:
@@ -173,19 +183,22 @@ def _rounded(group: LeafGroup, spines: int) -> int:
     return min(ceil_div(group.up, spines), group.up_room // spines) * spines
 
 
-def _three_tiers(groups: tuple[LeafGroup, ...], spine: Switch, uplink_gbps: float, network: NetworkName) -> Tiers:
+def _three_tiers(
+    groups: tuple[LeafGroup, ...], spine: Switch, uplink_gbps: float, network: NetworkName, kept: int
+) -> Tiers:
     first, radix = groups[0], spine.ports_at(uplink_gbps)
     cage, _ = cage_group(spine, uplink_gbps, "fabric")
     per_cage = cage.ports_at(uplink_gbps)
     down = split_cages(cage.count, per_cage, uplink_gbps, per_cage, uplink_gbps, 1.0).down
     spine_up = uplinks_needed(down, uplink_gbps, uplink_gbps, 1.0)
-    for count in reversed(_divisors(first.up)):
+    for count in _candidates(groups, largest_first=True):
         ups = tuple(_rounded(group, count) for group in groups)
-        pod_leaves = down // (first.up // count) // 2 * 2
-        if not all(ups) or not pod_leaves:
+        pod_leaves = down // (ups[0] // count) // 2 * 2 if all(ups) else 0
+        others, room = _ports_of_others(groups, ups, count), max(1, down - kept)
+        if not pod_leaves or max(others, default=0) > room:
             continue
-        special, _ = _pack(_ports_of_others(groups, ups, count), down)
-        special_pods = int(special.max(initial=-1)) + 1
+        special, _ = _pack(others, room)
+        special_pods = int(special.max(initial=0 if kept else -1)) + 1
         per_group = upper_switches(special_pods + ceil_div(first.reserved, pod_leaves), spine_up, radix)
         if per_group is not None:
             return Tiers(
@@ -194,6 +207,7 @@ def _three_tiers(groups: tuple[LeafGroup, ...], spine: Switch, uplink_gbps: floa
                 pods=special_pods + ceil_div(first.leaves, pod_leaves),
                 special_pods=special_pods,
                 pod_leaves=pod_leaves,
+                special_room=room,
                 spine_down=down,
                 spine_up=spine_up,
                 cores_per_group=per_group,
@@ -238,7 +252,7 @@ def _places(groups: tuple[LeafGroup, ...], tiers: Tiers, order: int) -> tuple[In
         pod, position = np.divmod(number, tiers.pod_leaves) if tiers.pod_leaves else (np.zeros_like(number), number)
         return pod + tiers.special_pods, position * ceil_div(up, max(1, tiers.spines))
     others = _ports_of_others(groups, tiers.ups, tiers.spines)
-    pod, start = _pack(others, tiers.spine_down if tiers.pod_leaves else sum(others))
+    pod, start = _pack(others, tiers.special_room if tiers.pod_leaves else sum(others))
     skip = sum(other.reserved for other in groups[1:order])
     return pod[skip : skip + group.leaves], start[skip : skip + group.leaves]
 
@@ -323,7 +337,7 @@ def _free_down(groups: tuple[LeafGroup, ...], tiers: Tiers, end: int) -> tuple[i
     others = _ports_of_others(groups, tiers.ups, tiers.spines)
     if not tiers.pod_leaves:
         return _below(groups, tiers), end - sum(others)
-    pod, start = _pack(others, tiers.spine_down)
+    pod, start = _pack(others, tiers.special_room)
     return 0, end - int((start + np.array(others, dtype=np.int64))[pod == 0].max(initial=0))
 
 
