@@ -219,8 +219,11 @@ def test_profiles_hold_as_many_ends_as_the_cable_has(export: tuple[Plan, Export]
         connectors = re.fullmatch(r"breakout-1c(\d)p-(\d)c1p", cable["profile"])
         assert connectors
         assert connectors[1] == connectors[2]
-        assert (len(cable["a_terminations"]), len(cable["b_terminations"])) == (1, int(connectors[2]))
-        assert shapes[cable["label"]] == f"1:{connectors[2]}"
+        tails = len(cable["b_terminations"])
+        assert len(cable["a_terminations"]) == 1
+        # Of the splitter's tails some may hang loose, never a whole smaller splitter's worth.
+        assert int(connectors[2]) / 2 < tails <= int(connectors[2])
+        assert shapes[cable["label"]] == f"1:{tails}"
     assert len(files.breakouts) + len(files.csv["12-cables.csv"]) == len(plan.table("cables"))
 
 

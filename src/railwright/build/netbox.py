@@ -129,9 +129,9 @@ def netbox_cables(plan: Plan, ends: pl.DataFrame) -> pl.DataFrame:
     turned = (count["b"] == 1) & (count["a"] > 1)
     profile = (
         pl.when((count["a"] == 1) & (count["b"] == 1))
-        .then(legs.replace_strict(known["straight"], default=None, return_dtype=pl.String))
+        .then(_profile(legs, known["straight"]))
         .when((pl.min_horizontal(*count.values()) == 1) & (pl.max_horizontal(*count.values()) == legs))
-        .then(legs.replace_strict(known["breakout"], default=None, return_dtype=pl.String))
+        .then(_profile(legs, known["breakout"]))
     )
     return (
         sides.join(plan.table("cables"), on="cable_id", maintain_order="left")
@@ -151,6 +151,13 @@ def netbox_cables(plan: Plan, ends: pl.DataFrame) -> pl.DataFrame:
             description=pl.format("{}, {}", pl.col("part").fill_null("no part fits"), pl.col("route").fill_null("")),
         )
     )
+
+
+def _profile(legs: pl.Expr, profiles: Mapping[str, str]) -> pl.Expr:
+    """Return the smallest of ``profiles`` (by positions) that holds ``legs``: a splitter may have tails that hang loose."""
+    sizes = sorted((int(positions), word) for positions, word in profiles.items())
+    fitting = {n: next(word for most, word in sizes if most >= n) for n in range(1, sizes[-1][0] + 1)}
+    return legs.replace_strict(fitting, default=None, return_dtype=pl.String)
 
 
 def netbox_interfaces(plan: Plan, ends: pl.DataFrame) -> pl.DataFrame:
