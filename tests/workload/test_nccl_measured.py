@@ -1,38 +1,11 @@
-"""Forecasts against measurements that were published (facts/nccl_tests_measured.csv names each source)."""
+"""Forecasts against measurements that were published (workload/nccl/data/measured.csv names each source)."""
 
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from railwright.workload.nccl.environment import parse_environment
-from railwright.workload.nccl.expect import expected
-from railwright.workload.nccl.shape import JobShape
-
-FACTS = Path(__file__).parent / "facts"
-CALIBRATED = ("NVIDIA/nccl-tests#212 (sjeaugey)", "NVIDIA/nccl#320 (sjeaugey)")
-
-
-def forecasts() -> pl.DataFrame:
-    """The table of measurements with our busbw and the error in percent."""
-    facts = pl.read_csv(FACTS / "nccl_tests_measured.csv")
-    rows = []
-    for row in facts.iter_rows(named=True):
-        shape = JobShape(
-            nodes=row["nodes"],
-            gpus_per_node=row["gpus"] // row["nodes"],
-            architecture=row["architecture"],
-            nvlink_gbytes_s=row["nvlink_gbytes_s"],
-            nics_per_node=row["nics_per_node"],
-            nic_gbytes_s=row["nic_gbytes_s"],
-            sharp=bool(row["sharp"]),
-            nvswitch=bool(row["nvswitch"]),
-        )
-        table = expected(row["collective"], [row["size_bytes"]], shape, parse_environment(row["environment"] or ""))
-        rows.append(table.select("algorithm", "busbw_gbytes_s").row(0))
-    ours = pl.DataFrame(rows, schema=["algorithm", "forecast_busbw"], orient="row")
-    error = (pl.col("forecast_busbw") / pl.col("measured_busbw") - 1) * 100
-    return pl.concat([facts, ours], how="horizontal").with_columns(error.alias("error_percent"))
+from railwright.workload.nccl.measured import FITTED, forecasts
 
 
 def test_healthy_large_measurements_are_met_within_5_percent_in_the_median() -> None:
@@ -40,7 +13,7 @@ def test_healthy_large_measurements_are_met_within_5_percent_in_the_median() -> 
     assert scored.height == 25
     assert scored["size_bytes"].min() >= 2**28
     assert np.median(scored["error_percent"].abs()) <= 5
-    independent = scored.filter(~pl.col("source").is_in(CALIBRATED))
+    independent = scored.filter(~pl.col("source").is_in(FITTED))
     assert np.median(independent["error_percent"].abs()) <= 5
 
 
