@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from railwright.spec.load import SpecFile
 
 
-def design_spec(path: Path, seed: int | None = None, progress: Callable[[str], None] | None = None) -> "Plan":
-    """Return the cabled plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines."""
+def design_spec(
+    path: Path, seed: int | None = None, progress: Callable[[str], None] | None = None, *, shorten: bool = False
+) -> "Plan":
+    """Return the cabled plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines.
+
+    ``shorten`` searches better places for switches and racks before cabling.
+    """
     from railwright.design.cabling import cable_plan
     from railwright.design.design import design_plan
     from railwright.spec.load import read_spec
@@ -24,7 +29,12 @@ def design_spec(path: Path, seed: int | None = None, progress: Callable[[str], N
     if seed is not None:
         spec = spec.model_copy(update={"seed": seed})
     with placed(file):
-        return cable_plan(design_plan(spec, catalog, progress), progress)
+        plan = design_plan(spec, catalog, progress)
+        if shorten:
+            from railwright.design.placement_search import search_placement
+
+            plan, _ = search_placement(plan, progress)
+        return cable_plan(plan, progress)
 
 
 def open_plan(path: Path, seed: int | None = None) -> "Plan":

@@ -44,6 +44,9 @@ def init(
 def plan(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec, a YAML file.")],
     output: MaybeDirectory = None,
+    shorten: Annotated[
+        bool, typer.Option("--shorten", help="Search places for switches and racks that need less fibre.")
+    ] = False,
     seed: Seed = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -60,7 +63,7 @@ def plan(
     if output is not None:
         check_folder(output, PLAN_ENTRIES, "plan.yaml")
     with steps.step("plan", f"design the networks of {spec}") as say:
-        made = design_spec(spec, seed, say)
+        made = design_spec(spec, seed, say, shorten=shorten)
     if output is not None:
         with steps.step("write", f"write {output}"):
             made.save(output)

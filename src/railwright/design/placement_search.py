@@ -14,7 +14,7 @@ racks the first placement stays, and the bound is taken without the assignment.
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import highspy
@@ -77,7 +77,15 @@ def search_placement(plan: Plan, progress: Callable[[str], None] | None = None) 
         if len(racks):
             plan, searched = _search(plan, site.name)
             found.append(searched)
-    return plan, found
+    return replace(plan, reasons=(*plan.reasons, *map(_reason, found))), found
+
+
+def _reason(searched: Searched) -> dict[str, str]:
+    why = f"{searched.before_m:.0f} m before; no placement in these positions needs less than {searched.bound_m:.0f} m"
+    if not searched.searched:
+        why += f"; not searched, {searched.racks} racks are more than {MOST_RACKS}"
+    what = f"ladder_m.{searched.site}"
+    return {"network": "placement", "what": what, "value": f"{searched.after_m:.0f}", "why": why}
 
 
 def _search(plan: Plan, site: str) -> tuple[Plan, Searched]:
