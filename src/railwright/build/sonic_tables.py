@@ -56,3 +56,13 @@ def span(text: str) -> range:
 def bare(reference: str) -> str:
     """Return the name in a reference; older releases write ``[TABLE|name]``."""
     return reference.strip("[]").rpartition("|")[2]
+
+
+def vrf_name(name: str) -> str:
+    """Return a VRF's name as SONiC wants it: it must begin with ``Vrf``."""
+    return f"Vrf-{name}"
+
+
+def plain_vrf(name: str) -> str:
+    """Return a VRF's own name from SONiC's."""
+    return name.removeprefix("Vrf-")
