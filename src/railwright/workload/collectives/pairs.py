@@ -2,7 +2,8 @@
 
 With ``cross_rail="nvlink"`` (NCCL_P2P_PXN_LEVEL 2, the default) data for a GPU on another rail first goes over NVLink to the GPU
 of the own domain on that rail, which puts it on the network together with what its neighbours send to the same GPU: one leaf
-hop instead of a path through the spines. With ``"network"`` every pair is one row from the source's own NIC.
+hop instead of a path through the spines. Large messages are handed over in pieces, one behind the other, each sent on when it
+is there (a pipeline group, see `workload.traffic`). With ``"network"`` every pair is one row from the source's own NIC.
 
 Ranks serve their peers in the rounds of NCCL's point-to-point schedule, in which no two ranks send to the same one: domain by
 domain, the next one ``d`` domains away with ``d = 0, 1, 3, 6, 10, …`` (mod the next power of two), and inside it GPU by GPU from
@@ -14,6 +15,12 @@ from numpy.typing import NDArray
 
 from railwright.workload.placement import Placement
 from railwright.workload.traffic import NONE, Ids, Traffic
+
+HANDED_BYTES = 512 * 1024
+"""One step of NCCL's buffer (see `build.PIECE_BYTES`): the piece in which data are handed to another GPU's adapter."""
+
+MOST_HANDED = 8
+"""Most pieces per message: with more, the first piece is so small that filling the pipeline costs next to nothing."""
 
 
 def pair_rows(
@@ -43,31 +50,47 @@ def pair_rows(
     carried, place = np.unique(over * ranks + dst, return_inverse=True)
     carrier, target = np.divmod(carried, ranks)
     handed = np.flatnonzero(over != src)
+    pieces = int(np.clip(np.ceil(bytes_each.max(initial=0.0) / HANDED_BYTES), 1, MOST_HANDED))
+    group = traffic.groups(carried.size) if pieces > 1 and handed.size else None
     first_ids = traffic.next_id + np.arange(handed.size)
     ahead = None if window is None else window * max(1, ranks // placement.domains - 1)
     handed_ids = traffic.send(
-        gpu[src[handed]], gpu[over[handed]], bytes_each[handed], after=_window(src[handed], first_ids, ahead)
+        gpu[src[handed]],
+        gpu[over[handed]],
+        bytes_each[handed] / pieces,
+        after=_window(src[handed], first_ids, ahead),
+        repeat=pieces,
+        group=None if group is None else group[place[handed]],
     )
     by_load = np.argsort(place[handed], kind="stable")
     waits = np.bincount(place[handed], minlength=carried.size)
     order = np.lexsort((carrier, rounds(placement, carrier, target)))
+    piped = waits[order] > 0
     ids = np.empty(carried.size, np.int64)
-    ids[order] = traffic.next_id + np.arange(carried.size)
+    ids[np.concatenate([order[piped], order[~piped]])] = traffic.next_id + np.arange(carried.size)
     load = np.bincount(place, weights=bytes_each, minlength=carried.size)
     earlier = _window(carrier[order], ids[order], window)
-    counts = waits[order]
-    offsets_handed = np.concatenate([[0], np.cumsum(waits)])
-    start = offsets_handed[order]
-    spots = np.repeat(start - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    row = np.repeat(np.arange(order.size), counts)
-    values = handed_ids[by_load][spots]
-    if earlier is not None:
-        held = np.flatnonzero(earlier[:, 0] != NONE)
-        row, values = np.concatenate([row, held]), np.concatenate([values, earlier[held, 0]])
-        by_row = np.argsort(row, kind="stable")
-        row, values = row[by_row], values[by_row]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=order.size))])
-    traffic.send(gpu[carrier[order]], gpu[target[order]], load[order], after=(values, offsets))
+    starts = np.concatenate([[0], np.cumsum(waits)])
+    for part, repeat in ((piped, pieces), (~piped, 1)):
+        rows = order[part]
+        counts = waits[rows]
+        spots = np.repeat(starts[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        row, values = np.repeat(np.arange(rows.size), counts), handed_ids[by_load][spots]
+        if earlier is not None:
+            before = earlier[part, 0]
+            held = np.flatnonzero(before != NONE)
+            row, values = np.concatenate([row, held]), np.concatenate([values, before[held]])
+            by_row = np.argsort(row, kind="stable")
+            row, values = row[by_row], values[by_row]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.size))])
+        traffic.send(
+            gpu[carrier[rows]],
+            gpu[target[rows]],
+            load[rows] / repeat,
+            after=(values, offsets),
+            repeat=repeat,
+            group=None if group is None or repeat == 1 else group[rows],
+        )
 
 
 def rounds(placement: Placement, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int64]:
