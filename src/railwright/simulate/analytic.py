@@ -91,9 +91,10 @@ def phases_of(
     crossing_edges = leaves if leaves > 1 else 0
     ring_alpha = rates.nic_alpha + (rates.cross_alpha - rates.nic_alpha) * min(1.0, crossing_edges / domains)
 
-    def network(bytes_: float, steps: float, *, crossing: bool = False) -> Phase:
-        rate = rates.nic * (rates.cross if crossing else 1.0)
-        return Phase("network", bytes_, steps * nic_alpha, bytes_ / rate)
+    def network(bytes_: float, steps: float, *, crossing: float = 0.0) -> Phase:
+        """``crossing`` of the bytes climb above the leaves, where the fabric has ``cross`` of the adapters' rate."""
+        slowed = 1.0 + crossing * (1.0 / rates.cross - 1.0)
+        return Phase("network", bytes_, steps * nic_alpha, bytes_ / rates.nic * slowed)
 
     def nvlink(bytes_: float, steps: float) -> Phase:
         return Phase("nvlink", bytes_, steps * rates.nvlink_alpha, bytes_ / rates.nvlink)
@@ -104,8 +105,11 @@ def phases_of(
     if collective == "all-to-all":
         outside = size_bytes * (n - width) / n
         inside = size_bytes * (width - 1) / n + (outside * (width - 1) / width if domains > 1 else 0.0)
-        crossing = leaves > 1
-        outer = [network(outside, domains - 1, crossing=crossing)] if domains > 1 else []
+        above = size_bytes * (1 - 1 / leaves)
+        outer = [network(outside, domains - 1)] if domains > 1 else []
+        if leaves > 1:  # all at once: the adapters or the links above the leaves, whichever are slower
+            climbing = above / (rates.nic * rates.cross)
+            outer = [max(outer[0], Phase("network", above, outer[0].start_up_us, climbing), key=lambda p: p.moving_us)]
         return [max((*outer, nvlink(inside, width - 1)), key=lambda phase: phase.time_us)] if width > 1 else outer
     if collective == "send-recv":
         return [network(size_bytes, 1)] if domains > 1 else [nvlink(size_bytes, 1)]
@@ -124,12 +128,14 @@ def phases_of(
         start_up = turns * (domains - 1) * ring_alpha
         between = [Phase("network", outer_bytes, start_up, outer_bytes / rates.nic)] if domains > 1 else []
     elif algorithm in ("halving-doubling", "pat"):
-        between = [
-            network(turns * (domains - 1) / domains * shard, turns * math.ceil(math.log2(domains)), crossing=leaves > 1)
-        ]
+        # Halving sends its largest parts farthest, PAT its smallest.
+        outside = turns * (domains - 1) / domains
+        far = turns * (1 - 1 / leaves) if algorithm == "halving-doubling" else (leaves - 1) / domains
+        steps = turns * math.ceil(math.log2(domains))
+        between = [network(outside * shard, steps, crossing=far / outside)] if domains > 1 else []
     elif algorithm == "nvls-tree":
         depth = math.ceil(math.log2(domains))
-        between = [network(turns * shard, turns * depth, crossing=leaves > 1)] if domains > 1 else []
+        between = [network(turns * shard, turns * depth)] if domains > 1 else []
     elif algorithm == "collnet":
         between = [network(shard, 2)] if domains > 1 else []
     else:
@@ -162,17 +168,19 @@ def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_
     """Return one of ``width`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
 
     A round takes as long as the slowest edge needs for all chunks, or one chunk for its whole trip, whichever is longer: the
-    cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). A GPU's NVLink port carries the other
-    ``width - 1`` rings, but seldom at the same moment: a trip finds it free.
+    cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). A GPU's NVLink port carries the
+    ``width - 1`` rings that do not leave the domain there (all when there is one domain), but seldom at the same moment: a
+    trip finds it free.
     """
     width = ranks // domains
     outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
     on_nic = chunk / rates.nic if outer else 0.0
-    on_nvlink = chunk * max(1, width - 1) / rates.nvlink if inner else 0.0
+    sharing = width if domains == 1 else max(1, width - 1)
+    on_nvlink = chunk * sharing / rates.nvlink if inner else 0.0
     trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + chunk / rates.nvlink)
     busiest = ranks * max(on_nic, on_nvlink)
     wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
-    carried = steps * chunk * (1 if wire == "network" else max(1, width - 1))
+    carried = steps * chunk * (1 if wire == "network" else sharing)
     return Phase(wire, carried, steps / ranks * max(0.0, trip - busiest), steps / ranks * busiest)
 
 
@@ -226,6 +234,6 @@ def _leaves_of(plan: Plan, placement: Placement) -> int:
 
 
 def _cross_share(plan: Plan) -> float:
-    ratios = plan.facts.get("backend", {}).get("oversubscription")
-    worst = max(ratios.values(), default=1.0) if isinstance(ratios, dict) else float(ratios or 1.0)
-    return 1.0 / max(1.0, worst)
+    """Return what a full leaf has above it per Gb/s below, at most 1; the layer above a spine counts where it is worse."""
+    facts = plan.facts.get("backend", {})
+    return 1.0 / max(1.0, *(float(facts.get(f"{role}_oversubscription") or 1.0) for role in ("leaf", "spine")))
