@@ -22,6 +22,7 @@ MANAGED_ROLES = (
     "load_balancer",
     "storage",
     "head",
+    "service",
     "pdu",
     "appliance",
 )

@@ -10,11 +10,12 @@ from railwright.units import format_bytes, format_us
 
 
 def _appliances_gbytes_s(plan: Plan) -> tuple[float, float]:
-    """Return read and write rate of all appliances in bytes/s, bounded by their own links."""
-    count = len(plan.devices.filter(pl.col("role") == "storage"))
+    """Return read and write rate of all appliances in bytes/s, bounded by their own links (storage frontends do not count)."""
+    appliances = plan.devices.filter((pl.col("role") == "storage") & (pl.col("network") == "storage"))
+    count = len(appliances)
     storage = plan.spec.storage
-    links = plan.named_links().filter((pl.col("a_role") == "storage") | (pl.col("b_role") == "storage"))
-    wire = float(links.filter(pl.col("tier") != "oob")["speed_gbps"].sum()) * 1e9 / 8
+    ports = plan.ports.filter(pl.col("network") == "storage").join(appliances, on="device_id", how="semi")
+    wire = float(ports["speed_gbps"].sum()) * 1e9 / 8
     return min(count * storage.appliance_read, wire), min(count * storage.appliance_write, wire)
 
 
@@ -38,14 +39,15 @@ def slow_checkpoint(plan: Plan) -> Iterator[Hit]:
 def slow_restart(plan: Plan) -> Iterator[Hit]:
     """Restarts that load for longer than allowed."""
     demand = plan.spec.demand
-    if demand.checkpoint is None or not plan.spec.storage.enabled:
+    restart = demand.restart_bytes or demand.checkpoint
+    if restart is None or not plan.spec.storage.enabled:
         return
     read, _ = _appliances_gbytes_s(plan)
-    took = demand.checkpoint / read * 1e6 if read else float("inf")
+    took = restart / read * 1e6 if read else float("inf")
     if took > demand.restart_load_time * 1.001:
         yield Hit(
             "demand.restart_load_time",
-            f"{format_bytes(demand.checkpoint)} load in {format_us(took)} at {read / 1e9:.0f} GB/s; "
+            f"{format_bytes(restart)} load in {format_us(took)} at {read / 1e9:.0f} GB/s; "
             f"allowed are {format_us(demand.restart_load_time)}",
         )
 
