@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "flow/private_rings.hpp"
 #include "flow/sharing.hpp"
 
 namespace railwright::flow {
@@ -17,7 +18,7 @@ constexpr std::uint32_t WORTH_SKIPPING = 32;
 constexpr std::uint32_t NOBODY = 0xffffffff;
 
 struct Timed {
-    enum Kind : std::uint8_t { ARRIVE, DONE, OPEN, LINK, REROUTE };
+    enum Kind : std::uint8_t { ARRIVE, DONE, END, OPEN, LINK, REROUTE };
     double time;
     Kind kind;
     std::uint32_t id;
@@ -29,6 +30,9 @@ struct Timed {
         return id > other.id;
     }
 };
+
+// A member of a private ring was done before another could start, so that the ring's course was not known in time.
+struct RingEndsBeforeItStarts {};
 
 struct Snapshot {
     bool taken = false;
@@ -42,12 +46,13 @@ struct Snapshot {
 
 class Run {
   public:
-    Run(const Problem& problem, std::uint64_t audit_every, const std::function<void()>& poll)
-        : in_(problem), audit_every_(audit_every), poll_(poll), sharing_(problem.capacity.data(), static_cast<std::int32_t>(problem.links()), priorities()) {
+    Run(const Problem& problem, std::uint64_t audit_every, const std::function<void()>& poll, PrivateRings* rings)
+        : in_(problem), audit_every_(audit_every), poll_(poll), rings_(rings), sharing_(problem.capacity.data(), static_cast<std::int32_t>(problem.links()), priorities()) {
         const std::size_t ops = in_.ops();
         out_.start.assign(ops, NEVER);
         out_.finish.assign(ops, NEVER);
         out_.link_bytes.assign(in_.links(), 0);
+        ring_limited_bytes_.assign(in_.links(), 0);
         sent_.assign(ops, 0);
         arrived_.assign(ops, 0);
         blocked_.assign(ops, 0);
@@ -84,7 +89,8 @@ class Run {
             flush(flow);
         }
         out_.link_limited_bytes = sharing_.limited_bytes();
-        out_.capped_bytes = sharing_.capped_bytes();
+        for (std::size_t link = 0; link < in_.links(); ++link) out_.link_limited_bytes[link] += ring_limited_bytes_[link];
+        out_.capped_bytes += sharing_.capped_bytes();
         out_.work = sharing_.work();
         return std::move(out_);
     }
@@ -160,6 +166,7 @@ class Run {
         switch (due.kind) {
             case Timed::ARRIVE: arrive(due.id); break;
             case Timed::DONE: left(due.id); break;
+            case Timed::END: end(due.id); break;
             case Timed::OPEN: release(due.id); break;
             case Timed::LINK: sharing_.set_capacity(in_.link_change_link[due.id], in_.link_change_capacity[due.id]); break;
             case Timed::REROUTE: reroute(due.id); break;
@@ -179,6 +186,11 @@ class Run {
     }
 
     void begin(std::uint32_t op) {
+        if (rings_ && rings_->group_of(op) >= 0) {
+            out_.start[op] = now_;
+            if (rings_->ready(op, now_)) run_ring(rings_->group_of(op));
+            return;
+        }
         if (live_place_[op] == NOBODY) {
             out_.start[op] = now_;
             live_place_[op] = static_cast<std::uint32_t>(live_.size());
@@ -206,6 +218,37 @@ class Run {
         pending_[op] = end - first;
         for (std::uint32_t flow = first; flow < end; ++flow) open(flow);
         if (!pending_[op]) left(op);
+    }
+
+    // All operations of a private ring may start: their ends follow.
+    void run_ring(std::int32_t group) {
+        const std::vector<std::uint32_t>& members = rings_->members(group);
+        const std::vector<double> finish = rings_->finish(group, poll_);
+        for (std::size_t i = 0; i < members.size(); ++i) {
+            const std::uint32_t op = members[i];
+            if (finish[i] < now_) throw RingEndsBeforeItStarts{};
+            arrival_[op] = finish[i];
+            appoint(finish[i], Timed::END, op);
+            const auto flow = static_cast<std::size_t>(in_.flow_offset[op]);
+            const double bytes = in_.op_repeat[op] * in_.flow_bytes[flow];
+            done_bytes_[flow] += bytes;
+            const auto [link, share] = rings_->bound(op);
+            if (link >= 0) {
+                ring_limited_bytes_[link] += share * bytes;
+            } else {
+                out_.capped_bytes += bytes;
+            }
+        }
+    }
+
+    void end(std::uint32_t op) {
+        const std::uint32_t repeat = in_.op_repeat[op];
+        out_.repetitions += repeat;
+        out_.skipped += repeat;
+        sent_[op] = arrived_[op] = repeat;
+        out_.finish[op] = arrival_[op];
+        for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i)
+            if (follower_[i].lag == WHOLE) release(follower_[i].op);
     }
 
     void open(std::uint32_t flow) {
@@ -457,6 +500,8 @@ class Run {
     const Problem& in_;
     const std::uint64_t audit_every_;
     const std::function<void()>& poll_;
+    PrivateRings* const rings_;
+    std::vector<double> ring_limited_bytes_;
     Sharing sharing_;
     Outcome out_;
     double now_ = 0;
@@ -491,7 +536,12 @@ class Run {
 }  // namespace
 
 Outcome run(const Problem& problem, std::uint64_t audit_every, const std::function<void()>& poll) {
-    return Run(problem, audit_every, poll).go();
+    try {
+        PrivateRings rings(problem);
+        return Run(problem, audit_every, poll, &rings).go();
+    } catch (const RingEndsBeforeItStarts&) {
+        return Run(problem, audit_every, poll, nullptr).go();
+    }
 }
 
 }  // namespace railwright::flow

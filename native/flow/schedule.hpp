@@ -6,7 +6,8 @@
 // a lag: `WHOLE` = the other operation's last repetition, 0 = the repetition with the same number, 1 = the one before.
 //
 // When every running operation is a repetition and the state (who is where, what is left, what is under way) recurs, the run
-// repeats itself until an operation ends or an appointed event comes: those cycles are skipped by arithmetic.
+// repeats itself until an operation ends or an appointed event comes: those cycles are skipped by arithmetic. Rings that share
+// no link with anything are not run event by event at all (`private_rings.hpp`).
 #pragma once
 #include <cstdint>
 #include <functional>

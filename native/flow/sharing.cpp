@@ -91,6 +91,7 @@ Sharing::Slot Sharing::attach(const Hop* hops, std::uint32_t count, double weigh
         members_[link].push_back(
             {flow.first, static_cast<std::uint16_t>(flow.count), static_cast<std::uint16_t>(i), slot, unit, 0});
         held_[link].all_units += unit;
+        busy_links_ += members_[link].size() == 1;
     }
     ++active_;
     on_links_ += flow.count;
@@ -132,6 +133,7 @@ void Sharing::detach(Slot slot) {
         members.pop_back();
         held.all_units -= place.unit;
         if (members.empty()) {
+            --busy_links_;
             link.level = INF;
             link.load = link.guard = held.units = held.all_units = 0;
         } else if (link.level < INF) {
@@ -550,7 +552,8 @@ void Sharing::relax() {
 }
 
 void Sharing::settle() {
-    if (started_.size() > 16 && 4 * started_.size() > active_) {
+    // Many newcomers on crowded links: one full computation is cheaper than many repairs.
+    if (started_.size() > 16 && 4 * started_.size() > active_ && on_links_ > 3 * static_cast<std::uint64_t>(busy_links_)) {
         fill_all();
     } else {
         for (const Slot slot : started_) begin(slot);

@@ -170,7 +170,8 @@ class Sharing {
     std::vector<Place> places_;
     std::vector<std::vector<std::uint32_t>> free_places_;  // by length
     std::uint32_t active_ = 0;
-    std::uint64_t on_links_ = 0;  // (flow, link) pairs
+    std::uint64_t on_links_ = 0;    // (flow, link) pairs
+    std::uint32_t busy_links_ = 0;  // links with flows
 
     double now_ = 0;
     FinishHeap finish_;  // of links: when their next held flow ends

@@ -29,37 +29,53 @@ class Sprayer {
         SprayPaths out;
         out.stands_for.resize(view_.links);
         for (std::int32_t link = 0; link < view_.links; ++link) out.stands_for[link] = link;
-        std::vector<std::vector<Part>> parts(pairs);
-        for (std::size_t i = 0; i < pairs; ++i) parts[i] = start(src[i], dst[i]);
+        std::vector<Part> parts;
+        std::vector<std::size_t> first(pairs + 1, 0);
+        for (std::size_t i = 0; i < pairs; ++i) {
+            start(src[i], dst[i], parts);
+            first[i + 1] = parts.size();
+        }
         if (bundle) join_alike(out.stands_for);
         out.offset.assign(pairs + 1, 0);
         for (std::size_t i = 0; i < pairs; ++i) {
-            if (!append(src[i], dst[i], parts[i], out)) out.unreachable.push_back(static_cast<std::int64_t>(i));
+            if (!append(src[i], dst[i], parts.data() + first[i], parts.data() + first[i + 1], out))
+                out.unreachable.push_back(static_cast<std::int64_t>(i));
             out.offset[i + 1] = static_cast<std::int64_t>(out.link.size());
         }
         return out;
     }
 
   private:
-    // The traffic that leaves the source over one link, and the way from that link's switch on (-1: the link ends there).
+    static constexpr std::int32_t NO_SEGMENT = -1, INSIDE = -2;
+
+    // The traffic that leaves the source over one link, and the way from that link's switch on (`NO_SEGMENT`: the link ends at
+    // the destination; `INSIDE`: the link leads to the common scale-up switch).
     struct Part {
         std::int32_t link;
         double share;
         std::int32_t segment;
     };
 
-    std::vector<Part> start(std::int32_t src, std::int32_t dst) {
-        std::vector<Part> parts;
-        if (src == dst || routes_.shared_scale_up(src, dst) >= 0) return parts;
+    void start(std::int32_t src, std::int32_t dst, std::vector<Part>& parts) {
+        if (src == dst) return;
+        if (const std::int32_t middle = routes_.shared_scale_up(src, dst); middle >= 0) {
+            parts.push_back({first_between(src, middle), 1.0, INSIDE});
+            return;
+        }
         const LinkSpan hops = routes_.next_hops(src, dst);
         const std::vector<std::int32_t> first(hops.begin(), hops.end());
         double sum = 0;
         for (const std::int32_t link : first) sum += weight_[link];
         for (const std::int32_t link : first) {
             const std::int32_t next = view_.link_dst[link];
-            parts.push_back({link, weight_[link] / sum, next == dst ? -1 : segment(next, dst)});
+            parts.push_back({link, weight_[link] / sum, next == dst ? NO_SEGMENT : segment(next, dst)});
         }
-        return parts;
+    }
+
+    std::int32_t first_between(std::int32_t a, std::int32_t b) const {
+        for (const std::int32_t link : routes_.out_links(a))
+            if (view_.link_dst[link] == b && routes_.usable(link)) return link;
+        return -1;
     }
 
     std::int32_t attachment(std::int32_t dst) {
@@ -134,41 +150,43 @@ class Sprayer {
         }
     }
 
-    bool append(std::int32_t src, std::int32_t dst, const std::vector<Part>& parts, SprayPaths& out) {
+    bool append(std::int32_t src, std::int32_t dst, const Part* part, const Part* end, SprayPaths& out) {
         if (src == dst) return true;
         const std::size_t begin = out.link.size();
         const auto add = [&](std::int32_t link, double share) {
             out.link.push_back(link);
             out.share.push_back(share);
         };
-        if (const std::int32_t middle = routes_.shared_scale_up(src, dst); middle >= 0) {
-            for (const auto& [a, b] : {std::pair{src, middle}, std::pair{middle, dst}})
-                for (const std::int32_t link : routes_.out_links(a))
-                    if (view_.link_dst[link] == b && routes_.usable(link)) {
+        const bool any = part != end;
+        for (; part != end; ++part) {
+            add(part->link, part->share);
+            if (part->segment == INSIDE) {
+                // The way down is the reverse of the destination's way up.
+                const std::int32_t middle = view_.link_dst[part->link];
+                for (const std::int32_t link : routes_.in_links(dst))
+                    if (view_.link_src[link] == middle && routes_.usable(link)) {
                         add(link, 1.0);
                         break;
                     }
-            return true;
-        }
-        for (const Part& part : parts) {
-            add(part.link, part.share);
-            if (part.segment < 0) continue;
-            const Segment& segment = segments_[part.segment];
+                return true;
+            }
+            if (part->segment == NO_SEGMENT) continue;
+            const Segment& segment = segments_[part->segment];
             if (!segment.reached) {
                 out.link.resize(begin);
                 out.share.resize(begin);
                 return false;
             }
-            for (const auto& [link, share] : segment.links) add(link, part.share * share);
+            for (const auto& [link, share] : segment.links) add(link, part->share * share);
             for (const auto& [node, share] : segment.ends) {
                 const LinkSpan last = routes_.next_hops(node, dst);
                 double sum = 0;
                 for (const std::int32_t link : last) sum += weight_[link];
-                for (const std::int32_t link : last) add(link, part.share * share * weight_[link] / sum);
+                for (const std::int32_t link : last) add(link, part->share * share * weight_[link] / sum);
             }
         }
         join_equal(out, begin);
-        return !parts.empty();
+        return any;
     }
 
     // Parts of one pair may meet again on a link.
