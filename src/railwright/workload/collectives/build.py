@@ -234,9 +234,9 @@ def collective_traffic(
     ``algorithm`` is a key of `ALGORITHMS` (default: ``ring``, or ``ring-flat`` when the domains are not filled alike).
     ``channels`` is the number of rings or tree pairs (default: ranks per domain, so that every NIC has one).
     ``chunks``: rings: pieces of a step in flight at once (1); trees and chains: pieces in the pipeline (512 KiB each, at most
-    128); hierarchical ones: copies of all phases in a row (`phase_chunks`). ``cross_rail`` is ``nvlink`` (PXN) or
-    ``network``; only pairwise collectives differ. ``root`` is a rank. ``matrix`` (n, n) gives bytes from rank i to rank j of an uneven all-to-all in
-    place of ``size_bytes``. ``window``: network sends that each rank has in flight in an all-to-all (None: all).
+    128); hierarchical ones: copies of all phases in a row (`phase_chunks`). ``cross_rail`` is ``nvlink`` (PXN) or ``network``;
+    only pairwise collectives differ. ``root`` is a rank. ``matrix`` (n, n) gives bytes from rank i to rank j of an uneven
+    all-to-all in place of ``size_bytes``. ``window``: network sends that each rank has in flight in an all-to-all (None: all).
 
     Endpoints are global GPU ids. Raises InputError that names the argument.
     """
