@@ -3,13 +3,14 @@
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from railwright.check.configs import config_rule_texts
 from railwright.check.engine import rule_texts
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the rule pages."""
     index = ["# Rules", "", "| code | severity | rule |", "|---|---|---|"]
-    for code, text in rule_texts().items():
+    for code, text in sorted((rule_texts() | config_rule_texts()).items()):
         index.append(f"| [{code}]({code}.md) | {text.severity.value} | {text.title} |")
         page = (
             f"# {code}: {text.title}\n\nSeverity: **{text.severity.value}**\n\n## What\n\n{text.what}\n\n## Why\n\n{text.why}\n\n"

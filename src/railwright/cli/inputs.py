@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 def design_spec(
     path: Path, seed: int | None = None, progress: Callable[[str], None] | None = None, *, shorten: bool = False
 ) -> "Plan":
-    """Return the cabled plan of the spec in ``path``; ``seed`` replaces the spec's own. Errors of the design get their lines.
+    """Return the whole plan of the spec in ``path``, cabled and with its QoS; ``seed`` replaces the spec's own.
 
-    ``shorten`` searches better places for switches and racks before cabling.
+    Errors of the design get their lines. ``shorten`` searches better places for switches and racks before cabling.
     """
     from railwright.design.cabling import cable_plan
     from railwright.design.design import design_plan
+    from railwright.design.qos_table import contracts_for, qos_table
     from railwright.spec.load import read_spec
 
     file = read_spec(path)
@@ -34,7 +35,8 @@ def design_spec(
             from railwright.design.placement_search import search_placement
 
             plan, _ = search_placement(plan, progress)
-        return cable_plan(plan, progress)
+        plan = cable_plan(plan, progress)
+        return plan.with_tables(qos=qos_table(plan, contracts_for(plan)))
 
 
 def open_plan(path: Path, seed: int | None = None) -> "Plan":

@@ -42,10 +42,20 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
         _STEP,
         "Write the configuration of every box of a plan: switches, servers, subnet managers, services.",
     ),
-    "busbw": ("busbw", "busbw", _STEP, "Print what nccl-tests should print on a plan; with --compare say what a real log shows."),
+    "busbw": (
+        "busbw",
+        "busbw",
+        _STEP,
+        "Print what nccl-tests should print on a plan; with --compare say what a real log shows.",
+    ),
     "place": ("place", "place", _STEP, "Say which servers a job should get, as a Slurm node list, and why."),
     "jobs": ("jobs", "jobs", _STEP, "Run several jobs side by side: how much each slows the others."),
-    "diff": ("build", "diff", _STEP, "Say what changes between two plans or sets of configurations, and in which order."),
+    "diff": (
+        "build",
+        "diff",
+        _STEP,
+        "Say what changes between two plans or two sets of configurations, and in which order to roll it out and back.",
+    ),
     "extend": (
         "plan",
         "extend",
