@@ -42,7 +42,7 @@ bench: $(STAMP) ## speed, as ratios measured in one run
 
 docs: $(STAMP) ## the documentation site in site/
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 validation: $(STAMP) ## write docs/validation.md again from fresh runs
 	$(BIN)/railwright doctor --validation docs/validation.md
