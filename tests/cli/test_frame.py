@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
@@ -170,6 +171,12 @@ def test_a_closed_pipe_is_no_defect():
     command = f"{sys.executable} -m railwright catalog list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert "Traceback" not in done.stderr
+
+
+def test_every_verb_has_its_section_on_the_page_about_the_command_line():
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    headings = " ".join(line for line in page.splitlines() if line.startswith("### `"))
+    assert [name for name in COMMANDS if f"`{name}" not in headings] == []
 
 
 def test_main_knows_only_modules_that_exist():

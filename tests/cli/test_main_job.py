@@ -110,7 +110,7 @@ def test_simulate_has_the_same_keys_for_every_engine(engine, spec: Path, capsys)
         "bottleneck",
         "engine",
     ]
-    assert list(data)[: len(promised)] == promised
+    assert [key for key in data if key in promised] == promised
     assert list(data["fct_us"]) == ["p50", "p99", "p999", "max"]
     assert data["engine"]["name"] == engine
     assert data["setting"]["ranks"] == 16
