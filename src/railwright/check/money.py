@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from railwright.catalog.model import Record
 from railwright.check.engine import Hit, rule
 from railwright.check.views import examples
 from railwright.design.bom import unpriced as unpriced_rows
@@ -26,16 +27,26 @@ def unpriced(plan: Plan) -> Iterator[Hit]:
 
 @rule("RW902")
 def unverified_facts(plan: Plan) -> Iterator[Hit]:
-    """Catalog entries in use with unverified fields."""
+    """Catalog entries in use with unverified fields; the report lists them field by field."""
+    told = [entry for entry in entries_in_use(plan) if entry.unverified]
+    if told:
+        fields = sum(len(entry.unverified) for entry in told)
+        keys = pl.Series([f"{entry.key} ({', '.join(entry.unverified)})" for entry in told])
+        yield Hit("catalog", f"{fields} fields of {len(told)} entries in use are unverified: {examples(keys, 4)}")
+
+
+def entries_in_use(plan: Plan) -> list[Record]:
+    """Return the catalog entries that the plan rests on: server, GPU, adapter, switches and, once cabled, parts."""
     server = resolve_server(plan.spec, plan.catalog)
-    keys = plan.devices["model"].unique().drop_nulls().sort().to_list()
-    entries = [plan.catalog.switches[key] for key in keys if key in plan.catalog.switches]
-    entries_used = [server, *entries]
-    entries_used += [
-        entry for entry in (plan.catalog.gpus.get(server.gpu), plan.catalog.nics.get(server.backend.nic)) if entry
+    models = plan.devices["model"].unique().drop_nulls().sort()
+    parts = (
+        plan.table("bom").filter(pl.col("section").is_in(["modules", "cables"]))["part"].unique().drop_nulls().sort()
+    )
+    kinds = [plan.catalog.kind(kind) for kind in ("optics", "cables", "fibre_cables")]
+    return [
+        server,
+        plan.catalog.gpu(server.gpu),
+        plan.catalog.nic(server.backend.nic),
+        *(plan.catalog.switches[key] for key in models if key in plan.catalog.switches),
+        *(kind[key] for key in parts for kind in kinds if key in kind),
     ]
-    used = plan.table("bom").filter(pl.col("section").is_in(["modules", "cables"]))["part"].unique().drop_nulls().sort()
-    parts = [plan.catalog.kind(kind) for kind in ("optics", "cables", "fibre_cables")]
-    for entry in (*entries_used, *(kind[key] for key in used for kind in parts if key in kind)):
-        if entry.unverified:
-            yield Hit(entry.key, f"unverified of {entry.name}: {', '.join(entry.unverified)}")

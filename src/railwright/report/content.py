@@ -10,6 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
+from railwright.check.money import entries_in_use
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.design.summary import summarise
@@ -197,13 +198,17 @@ def _assumptions(plan: Plan, survey: Survey) -> list[str]:
 
 
 def _unverified(plan: Plan) -> list[tuple[str, ...]]:
-    server = resolve_server(plan.spec, plan.catalog)
-    used = plan.devices["model"].unique().drop_nulls().sort()
-    entries = [plan.catalog.switches[key] for key in used if key in plan.catalog.switches]
-    keyed = [server, plan.catalog.gpu(server.gpu), *entries]
-    keyed += [plan.catalog.nics[key] for key in [server.backend.nic] if key in plan.catalog.nics]
     return [
-        (entry.name, field.replace("_", " "), str(getattr(entry, field)), entry.source_of(field))
-        for entry in keyed
+        (entry.key, field.replace("_", " "), _short(getattr(entry, field)), entry.source_of(field))
+        for entry in entries_in_use(plan)
         for field in entry.unverified
     ]
+
+
+def _short(value: object) -> str:
+    """Return a catalog value for a table cell: a plain one as it is, a nested one by its size."""
+    if isinstance(value, str | int | float) or value is None:
+        return "–" if value is None else str(value)
+    if isinstance(value, tuple | list) and all(isinstance(item, str | int | float) for item in value):
+        return ", ".join(str(item) for item in value)
+    return "see catalog show"
