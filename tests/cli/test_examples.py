@@ -54,3 +54,11 @@ def test_gpu_k_of_the_smallest_fabric_hangs_on_rail_k(folder: Path, capsys):
         assert call(["explain", f"server-0016:mlx5_{gpu}", "--plan", str(plan), "--json"]) == 0
         (link,) = json.loads(capsys.readouterr().out)["fields"]["connects"]
         assert f" - rail{gpu + 1}-leaf1:" in link
+
+
+def test_the_main_job_runs_on_the_infiniband_design_with_reductions_in_the_switches(tmp_path: Path, capsys):
+    spec = str(EXAMPLES / "h100-superpod-4su.yaml")
+    assert call(["run", spec, "-o", str(tmp_path / "out"), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert {run["collective"] for run in data["simulate"]["runs"]} >= {"all-reduce", "all-gather", "all-to-all"}
+    assert (tmp_path / "out" / "report.html").is_file()
