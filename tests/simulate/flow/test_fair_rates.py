@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.simulate.flow.reference import Path, fair_rates
 
 from railwright import _native
-from tests.simulate.flow.reference import Path, fair_rates
 
 
 def rates_of(

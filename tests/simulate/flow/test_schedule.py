@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.simulate.flow.reference import Op, simulate
 
 from railwright import _native
 from railwright.errors import InputError
 from railwright.simulate.flow import FlowOptions, simulate_flows
-from tests.simulate.flow.reference import Op, simulate
 
 LINE = 50_000.0
 """Bytes per microsecond of 400 Gb/s."""
