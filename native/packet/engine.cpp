@@ -88,7 +88,15 @@ Engine::Engine(const NetworkView& network, const LinkColumns& columns, const Ope
     for (std::uint32_t op = 0; op < ops.n; ++op)
         if (op_[op].waits_for == 0)
             push(static_cast<Ps>(ops.start_ps[op]) + (ops.kind[op] == SEND ? ops.duration_ps[op] : 0), OPERATION, op);
-    for (std::uint32_t i = 0; i < changes_.size(); ++i) push_background(changes_[i].time, CHANGE, i);
+    for (std::uint32_t i = 0; i < changes_.size(); ++i) {
+        const Change& change = changes_[i];
+        if (change.time > 0 || change.kind == STORM_ON || change.kind == STORM_OFF) {
+            push_background(change.time, CHANGE, i);
+        } else {  // broken before anything starts: nobody has to find out
+            set_subject(change);
+            learn(change);
+        }
+    }
     sample_every_ = static_cast<Ps>(o_.sample_us * 1e6);
     if (sample_every_ > 0) push_background(sample_every_, SAMPLE, 0);
 }
@@ -195,18 +203,10 @@ bool Engine::run(std::uint64_t budget) {
                 --background_;
                 on_change(index);
                 break;
-            case REROUTE: {
-                const Change& change = changes_[index];
-                const bool up = change.kind == LINK_UP || change.kind == NODE_UP;
-                if (change.kind == LINK_DOWN || change.kind == LINK_UP) {
-                    routes_.set_link(change.subject, up);
-                    routes_.set_link(change.subject ^ 1, up);
-                } else {
-                    routes_.set_node(change.subject, up);
-                }
+            case REROUTE:
+                learn(changes_[index]);
                 reroute_flows();
                 break;
-            }
             case EXPIRE:
                 --background_;
                 on_expire(index);

@@ -173,6 +173,8 @@ class Engine {
     void settle();
 
     // engine_changes.hpp
+    void set_subject(const Change& change);
+    void learn(const Change& change);
     void on_change(std::uint32_t index);
     void set_port(std::uint32_t link, bool up);
     void on_sample();

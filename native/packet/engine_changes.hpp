@@ -36,37 +36,47 @@ inline void Engine::set_port(std::uint32_t link, bool up) {
     port.waiting = 0;
 }
 
-inline void Engine::on_change(std::uint32_t index) {
-    const Change& change = changes_[index];
+// A link or node goes down or comes back.
+inline void Engine::set_subject(const Change& change) {
     const auto subject = static_cast<std::uint32_t>(change.subject);
     const bool up = change.kind == LINK_UP || change.kind == NODE_UP;
-    switch (change.kind) {
-        case LINK_DOWN:
-        case LINK_UP:
-            set_port(subject, up);
-            set_port(subject ^ 1u, up);
-            break;
-        case NODE_DOWN:
-        case NODE_UP:
-            for (const LinkSpan& span : {routes_.out_links(change.subject), routes_.in_links(change.subject)})
-                for (const std::int32_t link : span) set_port(static_cast<std::uint32_t>(link), up);
-            break;
-        case STORM_ON:
-        case STORM_OFF:
-            for (const std::int32_t link : routes_.in_links(change.subject))
-                for (int cls = 0; cls < classes_; ++cls) {
-                    if (!o_.classes[cls].lossless) continue;
-                    const std::uint32_t lane = lane_of(static_cast<std::uint32_t>(link), static_cast<std::uint32_t>(cls));
-                    if (change.kind == STORM_ON) {
-                        send_pause(lane);
-                    } else {
-                        send_resume(lane);
-                    }
-                }
-            return;
+    if (change.kind == LINK_DOWN || change.kind == LINK_UP) {
+        set_port(subject, up);
+        set_port(subject ^ 1u, up);
+        return;
     }
-    const Ps noticed = now + static_cast<Ps>(o_.reroute_us * 1e6);
-    push(noticed, REROUTE, index);
+    for (const LinkSpan& span : {routes_.out_links(change.subject), routes_.in_links(change.subject)})
+        for (const std::int32_t link : span) set_port(static_cast<std::uint32_t>(link), up);
+}
+
+// The routing tables learn of it.
+inline void Engine::learn(const Change& change) {
+    const bool up = change.kind == LINK_UP || change.kind == NODE_UP;
+    if (change.kind == LINK_DOWN || change.kind == LINK_UP) {
+        routes_.set_link(change.subject, up);
+        routes_.set_link(change.subject ^ 1, up);
+    } else {
+        routes_.set_node(change.subject, up);
+    }
+}
+
+inline void Engine::on_change(std::uint32_t index) {
+    const Change& change = changes_[index];
+    if (change.kind == STORM_ON || change.kind == STORM_OFF) {
+        for (const std::int32_t link : routes_.in_links(change.subject))
+            for (int cls = 0; cls < classes_; ++cls) {
+                if (!o_.classes[cls].lossless) continue;
+                const std::uint32_t lane = lane_of(static_cast<std::uint32_t>(link), static_cast<std::uint32_t>(cls));
+                if (change.kind == STORM_ON) {
+                    send_pause(lane);
+                } else {
+                    send_resume(lane);
+                }
+            }
+        return;
+    }
+    set_subject(change);
+    push(now + static_cast<Ps>(o_.reroute_us * 1e6), REROUTE, index);
 }
 
 inline void Engine::on_sample() {

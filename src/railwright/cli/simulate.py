@@ -7,10 +7,11 @@ import typer
 
 from railwright.cli.options import Json, MaybeDirectory, Quiet, Seed
 from railwright.errors import InputError
-from railwright.units import parse_bytes
+from railwright.units import parse_bytes, parse_us
 
 if TYPE_CHECKING:
     from railwright.simulate.results import SimulationResult
+    from railwright.spec.cluster import Transport
 
 _PROOF = "result.json"
 _MOST_RANKS = 10_000_000
@@ -25,7 +26,14 @@ def simulate(
         typer.Option("--collective", metavar="NAME", help="all-reduce, all-gather, all-to-all, … as in nccl-tests."),
     ] = "all-reduce",
     size: Annotated[
-        float, typer.Option("--size", parser=parse_bytes, metavar="SIZE", help="Message size as in nccl-tests: 1GiB.")
+        float,
+        typer.Option(
+            "--size",
+            parser=parse_bytes,
+            metavar="SIZE",
+            show_default="1GiB",
+            help="Message size as in nccl-tests: 1GiB.",
+        ),
     ] = float(2**30),
     ranks: Annotated[
         str | None,
@@ -41,7 +49,11 @@ def simulate(
     ] = None,
     paths: Annotated[
         str | None,
-        typer.Option("--paths", metavar="MODE", help="ecmp, spray, adaptive, flowlet or rail. Default: the plan's."),
+        typer.Option(
+            "--paths",
+            metavar="MODE|FILE",
+            help="ecmp, spray, adaptive, flowlet or rail, or a CSV with src,dst,path. Default: the plan's.",
+        ),
     ] = None,
     fail: Annotated[
         list[str] | None,
@@ -51,6 +63,33 @@ def simulate(
         Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
     ] = None,
     flows: Annotated[Path | None, typer.Option("--flows", metavar="FLOWS.csv", help="Flows of your own.")] = None,
+    transport: Annotated[
+        str, typer.Option("--transport", metavar="NAME", help="rocev2 or infiniband, for a network of your own.")
+    ] = "rocev2",
+    iterations: Annotated[
+        int, typer.Option("--iterations", min=1, max=1000, help="Runs in a row, for jitter (engine packet).")
+    ] = 1,
+    background: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--background",
+            metavar="KIND:SHARE",
+            help="Load beside it (engine packet): requests:10%, storage-reads, checkpoint, backup, ingest, management.",
+        ),
+    ] = None,
+    series: Annotated[
+        float,
+        typer.Option(
+            "--series",
+            parser=parse_us,
+            metavar="TIME",
+            show_default=False,
+            help="Write all queues every so often, with -o.",
+        ),
+    ] = 0.0,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Write trace.json for chrome://tracing or Perfetto, with -o.")
+    ] = False,
     output: MaybeDirectory = None,
     seed: Seed = None,
     as_json: Json = False,
@@ -64,6 +103,8 @@ def simulate(
     from railwright.cli.inputs import open_plan
     from railwright.cli.output import Steps, print_json
 
+    if output is None and (series or trace):
+        raise InputError("needs a folder to write to: -o DIR", key="--series" if series else "--trace")
     steps = Steps(quiet=quiet or as_json)
     own = network is not None or flows is not None
     if own == (source is not None):
@@ -88,6 +129,9 @@ def simulate(
                 paths=paths,
                 fail=tuple(fail or ()),
                 seed=seed,
+                iterations=iterations,
+                background=tuple(background or ()),
+                sample_us=series,
             )
         shown = result.engine.flows
     else:
@@ -96,18 +140,40 @@ def simulate(
         from railwright.simulate.own_network import named_flows, simulate_own
 
         with steps.step("simulate", f"{flows} on {network}"):
-            result = simulate_own(network, flows, engine or "packet", paths=paths, seed=seed or 0)
+            result = simulate_own(
+                network,
+                flows,
+                engine or "packet",
+                paths=paths,
+                transport=_transport(transport),
+                seed=seed or 0,
+                sample_us=series,
+            )
         shown = named_flows(result, network)
     if output is not None:
         with new_folder(output, RESULT_ENTRIES, _PROOF) as folder:
             result.save(folder)
             shown.write_csv(folder / "flows.csv")
+            if trace:
+                from railwright.simulate.chrome_trace import write_chrome_trace
+
+                write_chrome_trace(result.engine.flows, folder / "trace.json")
     if as_json:
         print_json(result.as_dict())
     else:
         _print(result, output)
-    if result.engine.flows["finish_us"].null_count():
+    if result.engine.diagnosis is not None or result.engine.flows["finish_us"].null_count():
         raise typer.Exit(1)
+
+
+def _transport(name: str) -> "Transport":
+    from railwright.errors import nearest
+
+    if name == "rocev2":
+        return "rocev2"
+    if name == "infiniband":
+        return "infiniband"
+    raise InputError(f"{name!r} is not a transport{nearest(name, ('rocev2', 'infiniband'))}", key="--transport")
 
 
 def parse_ranks(text: str) -> int | list[int]:
@@ -137,7 +203,7 @@ def _print(result: "SimulationResult", output: Path | None) -> None:
     setting, engine = summary["setting"], summary["engine"]
     size = setting.get("size_bytes")
     pairs: dict[str, Any] = {
-        "time": format_us(summary["time_us"]),
+        "time": format_us(summary["time_us"]) if summary["time_us"] is not None else "did not finish",
         "algbw": f"{summary['algbw_GBps']:.1f} GB/s" if summary["algbw_GBps"] is not None else None,
         "busbw": f"{summary['busbw_GBps']:.1f} GB/s" if summary["busbw_GBps"] is not None else None,
         "flow completion": ", ".join(
@@ -151,6 +217,10 @@ def _print(result: "SimulationResult", output: Path | None) -> None:
         "ranks": setting.get("ranks"),
         "paths": setting.get("paths"),
         "engine": f"{engine['name']}, {engine['wall_s']:.2f} s" if engine["wall_s"] is not None else engine["name"],
+        "diagnosis": summary["diagnosis"]["code"] if summary["diagnosis"] else None,
+        "jitter": format_us(summary["jitter_us"])
+        if setting.get("iterations", 1) > 1 and summary["jitter_us"]
+        else None,
         "why": summary["why"] or None,
         "written": str(output) if output is not None else None,
     }

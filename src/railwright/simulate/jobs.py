@@ -26,10 +26,10 @@ from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult
 from railwright.simulate.run import BALANCING_PATHS, PATHS, default_algorithm, run_engine
 from railwright.spec.quantities import Bytes, Count, CountOrZero, Microseconds, Name
-from railwright.tables import conform
 from railwright.validation import validate
 from railwright.workload.collectives import bus_factor, collective_name, collective_traffic
 from railwright.workload.placement import Placement
+from railwright.workload.repeat import repeated
 from railwright.workload.traffic import merge
 
 ENGINES = ("flow", "packet")
@@ -239,7 +239,7 @@ def simulate_jobs(
     traffic = merge(tables)
 
     def run(rows: pl.DataFrame) -> EngineResult:
-        return run_engine(plan, network, rows, engine, paths=way, seed=number, fail=tuple(fail))
+        return run_engine(plan, network, rows, engine, paths=way, seed=number, fail=tuple(fail)).finished()
 
     together = run(traffic)
     ends = dict(together.flows.group_by("job").agg(pl.col("finish_us").max()).iter_rows())
@@ -265,36 +265,6 @@ def _traffic(job: Job, collective: str, algorithm: str) -> pl.DataFrame:
         collective, job.spec.size, job.placement, algorithm=algorithm, job=job.spec.name
     ).with_columns(start_us=pl.col("start_us") + job.spec.start)
     return repeated(table, job.spec.repeat)
-
-
-def repeated(table: pl.DataFrame, times: int) -> pl.DataFrame:
-    """Return ``table`` so many times, each run begun when the whole one before has ended (a barrier between them)."""
-    if times == 1:
-        return table
-    rounds = merge([table] * times)
-    ops = table.height
-    barriers = pl.DataFrame(
-        {
-            "op_id": np.arange(times - 1, dtype=np.uint32) + np.uint32(rounds.height),
-            "job": [table["job"][0]] * (times - 1),
-            "class": [str(table["class"][0])] * (times - 1),
-            "after": [rounds["op_id"][number * ops : (number + 1) * ops].to_list() for number in range(times - 1)],
-        }
-    ).with_columns(
-        kind=pl.lit("barrier"),
-        direction=pl.lit("east_west"),
-        src=pl.lit(0),
-        dst=pl.lit(0),
-        bytes=pl.lit(0.0),
-        duration_us=pl.lit(0.0),
-        repeat=pl.lit(1),
-        start_us=pl.lit(0.0),
-    )
-    which = pl.Series(np.repeat(np.arange(times), ops))
-    first = (pl.col("after").list.len() == 0) & (which > 0)
-    gate = pl.Series(np.maximum(np.repeat(np.arange(times), ops) - 1, 0) + rounds.height, dtype=pl.UInt32)
-    chained = rounds.with_columns(after=pl.when(first).then(pl.concat_list(gate)).otherwise("after"))
-    return pl.concat([chained, conform("traffic", barriers)])
 
 
 def _links_by_job(network: Network, jobs: Sequence[Job], alone: Sequence[EngineResult]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ delay_us) and, when nodes name one, ``qos``: profiles of thresholds per class. `
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -139,13 +139,11 @@ def _contradictions(file: NetworkFile, document: Document) -> Iterator[InputErro
 
 def read_flows(path: Path, network: Network) -> tuple[pl.DataFrame, tuple[NDArray[np.int64], NDArray[np.int32]] | None]:
     """Return (traffic table, pinned paths or None) of ``FLOWS.csv``; raises InputError with line and column name."""
-    rows = _rows(path)
+    rows = read_cells(path, COLUMNS, _NEEDED)
     errors: list[InputError] = []
     number = {name: i for i, name in enumerate(network.node_name.to_list())}
     hosts = network.hosts
-    cable: dict[tuple[int, int], int] = {}
-    for link, pair in enumerate(zip(network.link_src.tolist(), network.link_dst.tolist(), strict=True)):
-        cable.setdefault(pair, link)
+    cable = cables_of(network)
     ids: dict[int, int] = {}
     out: dict[str, list[object]] = {name: [] for name in ("op_id", "src", "dst", "bytes", "start_us", "class")}
     paths: list[list[int]] = []
@@ -153,12 +151,12 @@ def read_flows(path: Path, network: Network) -> tuple[pl.DataFrame, tuple[NDArra
         try:
             flow = _number(row, "flow_id", 0, 2**32 - 1, whole=True)
             if int(flow) in ids:
-                raise _Wrong("flow_id", f"{int(flow)} is on line {ids[int(flow)]} already")
+                raise WrongCell("flow_id", f"{int(flow)} is on line {ids[int(flow)]} already")
             ids[int(flow)] = line
-            ends = [_host(row, key, number, hosts) for key in ("src", "dst")]
+            ends = [host_cell(row, key, number, hosts) for key in ("src", "dst")]
             values = (int(flow), *ends, _number(row, "bytes", 0, 1e15), _number(row, "start_us", 0, 1e12, empty=0.0))
-            steps = _path(row.get("path", ""), ends, number, cable)
-        except _Wrong as wrong:
+            steps = path_cell(row.get("path", ""), ends, number, cable)
+        except WrongCell as wrong:
             errors.append(InputError(wrong.message, file=path, line=line, key=wrong.key))
             if len(errors) == _MOST_ERRORS:
                 break
@@ -182,13 +180,27 @@ def read_flows(path: Path, network: Network) -> tuple[pl.DataFrame, tuple[NDArra
     return conform("traffic", traffic), pinned
 
 
-class _Wrong(Exception):
+class WrongCell(Exception):
+    """A cell of a CSV file that cannot be: the column's name and what is wrong."""
+
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
         self.key, self.message = key, message
 
 
-def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+def cables_of(network: Network) -> dict[tuple[int, int], int]:
+    """Return the first directed link from one node to another, for every pair of nodes that a cable joins."""
+    cable: dict[tuple[int, int], int] = {}
+    for link, pair in enumerate(zip(network.link_src.tolist(), network.link_dst.tolist(), strict=True)):
+        cable.setdefault(pair, link)
+    return cable
+
+
+def read_cells(path: Path, columns: Sequence[str], needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    """Return (line, cells by column) of every row of a CSV file whose first line names some of ``columns``, in any order.
+
+    Raises InputError for what is no CSV, for an unknown column, and for one of ``needed`` that is missing.
+    """
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"is larger than {_MOST_BYTES // 2**20} MiB", file=path)
@@ -204,10 +216,10 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         header = [name.strip() for name in next(reader, [])]
         for name in header:
-            if name not in COLUMNS:
-                hint = nearest(name, COLUMNS) or f"; columns are {', '.join(COLUMNS)}"
+            if name not in columns:
+                hint = nearest(name, columns) or f"; columns are {', '.join(columns)}"
                 raise InputError(f"unknown column {name!r}{hint}", file=path, line=1)
-        for name in _NEEDED:
+        for name in needed:
             if name not in header:
                 raise InputError(f"column {name!r} is missing; the first line names the columns", file=path, line=1)
         if len(set(header)) < len(header):
@@ -222,7 +234,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     except csv.Error as error:
         raise InputError(f"is not CSV: {error}", file=path, line=reader.line_num) from None
     if not rows:
-        raise InputError("has no flow", file=path)
+        raise InputError("has no row below its first line", file=path)
     return rows
 
 
@@ -237,37 +249,39 @@ def _number(
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or (whole and value != int(value)):
-        raise _Wrong(key, f"{text!r} is not a {'whole ' if whole else ''}number")
+        raise WrongCell(key, f"{text!r} is not a {'whole ' if whole else ''}number")
     if not least <= value <= most:
-        raise _Wrong(key, f"{text} is out of range; it must be from {least:g} to {most:g}")
+        raise WrongCell(key, f"{text} is out of range; it must be from {least:g} to {most:g}")
     return value
 
 
-def _host(row: dict[str, str], key: str, number: dict[str, int], hosts: int) -> int:
+def host_cell(row: dict[str, str], key: str, number: dict[str, int], hosts: int) -> int:
+    """Return the number of the host that a cell names; raises WrongCell."""
     name = row.get(key, "")
     if name not in number:
-        raise _Wrong(key, f"there is no node {name!r}{nearest(name, number)}")
+        raise WrongCell(key, f"there is no node {name!r}{nearest(name, number)}")
     if number[name] >= hosts:
-        raise _Wrong(key, f"{name!r} is a switch; flows run between hosts")
+        raise WrongCell(key, f"{name!r} is a switch; flows run between hosts")
     return number[name]
 
 
-def _path(text: str, ends: list[int], number: dict[str, int], cable: dict[tuple[int, int], int]) -> list[int]:
+def path_cell(text: str, ends: list[int], number: dict[str, int], cable: dict[tuple[int, int], int]) -> list[int]:
+    """Return the directed links of a path written as node names joined by ``;`` (empty: none); raises WrongCell."""
     if not text:
         return []
     stops = []
     for name in (part.strip() for part in text.split(";")):
         if name not in number:
-            raise _Wrong("path", f"there is no node {name!r}{nearest(name, number)}")
+            raise WrongCell("path", f"there is no node {name!r}{nearest(name, number)}")
         stops.append(number[name])
     if stops[0] != ends[0]:
         stops.insert(0, ends[0])
     if stops[-1] != ends[1]:
         stops.append(ends[1])
     if len(set(stops)) < len(stops):
-        raise _Wrong("path", f"{text!r} visits a node twice")
+        raise WrongCell("path", f"{text!r} visits a node twice")
     names = list(number)
     for a, b in pairwise(stops):
         if (a, b) not in cable:
-            raise _Wrong("path", f"no link joins {names[a]!r} and {names[b]!r}")
+            raise WrongCell("path", f"no link joins {names[a]!r} and {names[b]!r}")
     return [cable[pair] for pair in pairwise(stops)]

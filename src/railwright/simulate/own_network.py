@@ -13,7 +13,8 @@ from railwright.simulate.goodput import goodput_share
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import infiniband, rocev2
-from railwright.simulate.results import EngineResult, SimulationResult
+from railwright.simulate.packet_plan import engine_result
+from railwright.simulate.results import SimulationResult
 from railwright.simulate.run import PATHS, bottlenecks
 from railwright.spec.cluster import Transport
 
@@ -28,11 +29,13 @@ def simulate_own(
     paths: str | None = None,
     transport: Transport = "rocev2",
     seed: int = 0,
+    sample_us: float = 0.0,
 ) -> SimulationResult:
     """Run the flows of ``flows_file`` (CSV) on the network of ``network_file`` (YAML), see `network_file`.
 
     ``paths`` (default ``ecmp``) is how flows without a path of their own go. A flow that cannot finish has a null
-    ``finish_us`` and a sentence in ``why``. Raises InputError for wrong files and settings.
+    ``finish_us``, and the result a diagnosis. ``sample_us``: time between two looks at all queues (packet engine, 0: never).
+    Raises InputError for wrong files and settings.
     """
     way = paths or "ecmp"
     for key, value, allowed in (("engine", engine, ENGINES), ("paths", way, PATHS)):
@@ -46,10 +49,14 @@ def simulate_own(
     else:
         preset = infiniband if transport == "infiniband" else rocev2
         packets = simulate_packets(
-            user.network, traffic, preset(paths=way), seed, pinned=pinned, thresholds=user.thresholds
+            user.network,
+            traffic,
+            preset(paths=way, sample_us=sample_us),
+            seed,
+            pinned=pinned,
+            thresholds=user.thresholds,
         )
-        end_us = packets.flows.select(pl.col("finish_us").max().fill_null(packets.counters["end_us"])).item()
-        result = EngineResult(float(end_us), packets.flows, packets.links_used, packets.counters, tuple(packets.why))
+        result = engine_result(packets)
     rate = float(result.flows["bytes"].sum()) / result.finish_us / 1e3 if result.finish_us else 0.0
     return SimulationResult(
         setting={

@@ -16,7 +16,8 @@ from railwright import _native
 from railwright.simulate.network import Network
 from railwright.simulate.packet_columns import change_columns, native_options, network_columns, operation_columns
 from railwright.simulate.packet_options import PacketOptions
-from railwright.simulate.packet_why import Diagnosis, diagnosis_of, explain
+from railwright.simulate.packet_why import diagnosis_of, explain
+from railwright.simulate.results import Diagnosis
 from railwright.tables import conform
 
 
@@ -25,6 +26,7 @@ class PacketResult:
     """What a run gives.
 
     ``flows`` and ``links_used`` have the schemas of those tables (one row per operation; per link and direction).
+    ``operations``: op_id, job, start_us, finish_us (null: not so far) of all rows.
     ``counters``: pause_frames, paused_us, ecn_marks, cnps, drops, events, data_packet_hops (first transmissions, per link
     crossed), cpu_s (of the thread, as the operating system tells), wall_s, and more. ``pauses``: one row per paused
     transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch. ``samples``:
@@ -33,6 +35,7 @@ class PacketResult:
 
     flows: pl.DataFrame
     links_used: pl.DataFrame
+    operations: pl.DataFrame
     counters: dict[str, float]
     pauses: pl.DataFrame
     buffers: pl.DataFrame
@@ -49,20 +52,23 @@ def simulate_packets(
     *,
     pinned: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
     thresholds: pl.DataFrame | None = None,
+    entropy: NDArray[np.uint32] | None = None,
 ) -> PacketResult:
     """Run ``traffic`` over ``network``; ``pinned`` gives paths as of `routing.route` (an empty one: the options' path mode).
 
-    ``thresholds`` (see `packet_qos`) are those of single queues, of a plan's QoS table for example.
+    ``thresholds`` (see `packet_qos`) are those of single queues, of a plan's QoS table for example. ``entropy`` (one per row)
+    stands for the source port of each operation's queue pair; by default its id and the seed give it.
 
     Interruptible; releases the interpreter lock. Raises InputError for traffic or options that do not fit the network.
     """
     columns = network_columns(network, options, thresholds)
-    operations = operation_columns(traffic, network, options, seed, pinned)
+    operations = operation_columns(traffic, network, options, seed, pinned, entropy)
     changes = change_columns(options.changes, network)
     began = time.perf_counter()
     raw = _native.simulate_packets(columns, operations, changes, native_options(options, seed))
     wall_s = time.perf_counter() - began
     flows = _flows(traffic, raw)
+    operations_done = traffic.select("op_id", "job").with_columns(**_times(raw))
     links = _links(network, raw)
     pauses = _pauses(network, raw)
     buffers = pl.DataFrame(
@@ -92,16 +98,22 @@ def simulate_packets(
     why = explain(network, options, columns, raw, pauses, links)
     if diagnosis is not None:
         why.insert(0, diagnosis.message)
-    return PacketResult(flows, links, counters, pauses, buffers, samples, why, diagnosis)
+    return PacketResult(flows, links, operations_done, counters, pauses, buffers, samples, why, diagnosis)
+
+
+def _times(raw: dict[str, Any]) -> dict[str, pl.Series]:
+    def known(name: str) -> pl.Series:
+        values = raw[f"{name}_ps"].astype(np.float64)
+        return pl.Series(np.where(values < 0, np.nan, values / 1e6)).fill_nan(None)
+
+    return {"start_us": known("start"), "finish_us": known("finish")}
 
 
 def _flows(traffic: pl.DataFrame, raw: dict[str, Any]) -> pl.DataFrame:
-    start, finish = raw["start_ps"].astype(np.float64), raw["finish_ps"].astype(np.float64)
     repeat = pl.col("repeat").fill_null(1) if "repeat" in traffic.columns else pl.lit(1)
     known = [name for name in ("op_id", "job", "class", "src", "dst") if name in traffic.columns]
     frame = traffic.select(*known, (pl.col("bytes").fill_null(0.0) * repeat).alias("bytes"), "kind").with_columns(
-        start_us=pl.Series(np.where(start < 0, np.nan, start / 1e6)).fill_nan(None),
-        finish_us=pl.Series(np.where(finish < 0, np.nan, finish / 1e6)).fill_nan(None),
+        **_times(raw),
         ideal_us=pl.Series(raw["ideal_ps"] / 1e6) * traffic.select(repeat.alias("repeat")).to_series(),
         hops=pl.Series(raw["hops"]),
         retransmitted_bytes=pl.Series(raw["again_bytes"].astype(np.float64)),

@@ -133,6 +133,7 @@ def operation_columns(
     options: PacketOptions,
     seed: int,
     pinned: tuple[NDArray[np.int64], NDArray[np.int32]] | None,
+    entropy: NDArray[np.uint32] | None = None,
 ) -> Columns:
     """Return the arrays of ``traffic`` (the table of that name) that the engine reads; raises InputError with the row."""
     missing = [name for name in ("op_id", "kind") if name not in traffic.columns]
@@ -184,7 +185,9 @@ def operation_columns(
         "start_ps": _ps(amounts["start_us"], _PS_PER_US),
         "repeat": np.maximum(traffic["repeat"].cast(pl.UInt32).fill_null(1).to_numpy(), 1),
         "cls": traffic_classes(traffic, options),
-        "entropy": flow_entropy(traffic["op_id"], seed),
+        "entropy": flow_entropy(traffic["op_id"], seed)
+        if entropy is None
+        else np.ascontiguousarray(entropy, np.uint32),
         **dependencies,
         "path_offset": np.ascontiguousarray(path_offset, np.int64),
         "path": np.ascontiguousarray(path, np.int32),

@@ -1,6 +1,5 @@
 """Why a packet run went as it did: the bottleneck, thresholds that nothing reached, who paused whom, and named endings."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,18 +7,10 @@ import polars as pl
 
 from railwright.simulate.network import SWITCH, Network
 from railwright.simulate.packet_options import PacketOptions
+from railwright.simulate.results import Diagnosis
 from railwright.units import format_bytes, format_gbps, format_us
 
 _NAMED = 8
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why operations are left: a stable ``code``, a sentence, and the places (lanes of a cycle, or operation ids)."""
-
-    code: str
-    message: str
-    places: list[str]
 
 
 def diagnosis_of(
@@ -38,7 +29,7 @@ def diagnosis_of(
             for link in links
         ]
     else:
-        places = [f"operation {traffic['op_id'][int(op)]}" for op in culprits[:_NAMED]]
+        places = [_operation(network, traffic, int(op)) for op in culprits[:_NAMED]]
     listed = ", ".join(places[:_NAMED]) + (", …" if len(places) > _NAMED else "")
     drops = raw["counters"]["drops"]
     messages = {
@@ -55,6 +46,14 @@ def diagnosis_of(
         "time-limit": f"stopped at time_limit_us {options.time_limit_us:g}",
     }
     return Diagnosis(ending, f"{messages[ending]}; {left} operations did not finish", places)
+
+
+def _operation(network: Network, traffic: pl.DataFrame, row: int) -> str:
+    name = f"operation {traffic['op_id'][row]}"
+    if str(traffic["kind"][row]) != "send":
+        return name
+    ends = (network.node_name[int(traffic[end][row])] for end in ("src", "dst"))
+    return f"{name} ({' → '.join(ends)})"
 
 
 def explain(

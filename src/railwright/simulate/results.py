@@ -5,8 +5,9 @@ pauses and marks.
 """
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,27 @@ import polars as pl
 
 import railwright
 from railwright import tables
+from railwright.errors import RailwrightError
+from railwright.workload.background import JOB as BACKGROUND
 
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why operations are left: a stable ``code``, a sentence, and the places (lanes of a cycle, or operation ids)."""
+
+    code: str
+    message: str
+    places: list[str]
 
 
 @dataclass(frozen=True)
 class EngineResult:
     """Tables ``flows``, ``links_used`` and ``steps``; ``counters`` of the engine; ``why``: sentences that explain the result.
 
-    ``finish_us`` is when the last operation ended. ``counters`` has at least cpu_s and wall_s.
+    ``finish_us`` is when the last operation ended, NaN when some did not: ``diagnosis`` says why. ``counters`` has at least
+    cpu_s and wall_s. ``details`` are further tables of one engine (pauses, buffers, queues over time), kept as CSV.
     """
 
     finish_us: float
@@ -31,11 +44,19 @@ class EngineResult:
     counters: Mapping[str, float | None]
     why: tuple[str, ...] = ()
     steps: pl.DataFrame = field(default_factory=lambda: tables.empty("steps"))
+    diagnosis: Diagnosis | None = None
+    details: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def finished(self) -> "EngineResult":
+        """Return this result; raises RailwrightError with the diagnosis when operations are left."""
+        if self.diagnosis is not None:
+            raise RailwrightError(self.diagnosis.message)
+        return self
 
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """One collective on one network.
+    """One collective on one network. Its times and bandwidths are NaN when the engine gives a diagnosis (None in JSON).
 
     ``algbw_gbytes_s = size / time`` and ``busbw = algbw * bus factor``, both decimal GB/s as in nccl-tests. ``setting`` says
     what was simulated (engine, algorithm, paths, failures, seed), ``bottleneck`` names the most used links.
@@ -51,14 +72,15 @@ class SimulationResult:
     def as_dict(self) -> dict[str, Any]:
         """Return the summary with the keys that ``simulate --json`` promises."""
         counters = self.engine.counters
-        fct = self.engine.flows["fct_us"].drop_nulls()
-        spread = {name: _quantile(fct, share) for name, share in QUANTILES.items()}
+        own = self._own_flows()
         return {
-            "time_us": self.time_us,
-            "algbw_GBps": self.algbw_gbytes_s,
-            "busbw_GBps": self.busbw_gbytes_s,
-            "jitter_us": None if fct.is_empty() else float(fct.std(ddof=0) or 0.0),  # type: ignore[arg-type]
-            "fct_us": spread,
+            "time_us": _known(self.time_us),
+            "algbw_GBps": _known(self.algbw_gbytes_s),
+            "busbw_GBps": _known(self.busbw_gbytes_s),
+            "jitter_us": self._jitter_us(),
+            "fct_us": _spread(own["fct_us"]),
+            "slowdown": _spread(own["fct_us"] / own["ideal_us"]),
+            "by_class": self._by_class(),
             "pfc": {"pause_frames": counters.get("pause_frames"), "paused_us": counters.get("paused_us")},
             "ecn": {"marks": counters.get("ecn_marks")},
             "drops": counters.get("drops"),
@@ -71,15 +93,45 @@ class SimulationResult:
                 "wall_s": counters.get("wall_s"),
             },
             "setting": dict(self.setting),
+            "diagnosis": None if self.engine.diagnosis is None else asdict(self.engine.diagnosis),
             "why": list(self.engine.why),
             "version": railwright.__version__,
         }
 
+    def _own_flows(self) -> pl.DataFrame:
+        """Return the flows that are no background."""
+        return self.engine.flows.filter(~pl.col("job").fill_null("").str.starts_with(BACKGROUND))
+
+    def _by_class(self) -> list[dict[str, Any]]:
+        """Return completion times and slowdowns of every job and class, where there are several."""
+        groups = self.engine.flows.group_by("job", "class", maintain_order=True)
+        rows = [
+            {
+                "job": job,
+                "class": name,
+                "flows": flows.height,
+                "fct_us": _spread(flows["fct_us"]),
+                "slowdown": _spread(flows["fct_us"] / flows["ideal_us"]),
+            }
+            for (job, name), flows in groups
+        ]
+        return rows if len(rows) > 1 else []
+
+    def _jitter_us(self) -> float | None:
+        """Return the standard deviation of the times of iterations where there are several, of all flows otherwise."""
+        steps = self.engine.steps.filter(pl.col("job") == pl.col("job").first())
+        times = steps["finish_us"] - steps["start_us"] if len(steps) > 1 else self._own_flows()["fct_us"]
+        known = times.drop_nulls()
+        return None if known.is_empty() else float(known.std(ddof=0) or 0.0)  # type: ignore[arg-type]
+
     def save(self, directory: Path) -> Path:
-        """Write ``flows``, ``links_used``, ``steps`` and ``result.json`` into ``directory``."""
+        """Write ``flows``, ``links_used``, ``steps``, the engine's details that have rows, and ``result.json``."""
         directory.mkdir(parents=True, exist_ok=True)
         for name in tables.RESULT_TABLES:
             tables.write(name, getattr(self.engine, name), directory)
+        for name, table in self.engine.details.items():
+            if not table.is_empty():
+                table.write_csv(directory / f"{name}.csv")
         file = directory / "result.json"
         partial = file.with_suffix(".json.partial")
         partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
@@ -87,6 +139,11 @@ class SimulationResult:
         return file
 
 
-def _quantile(values: pl.Series, share: float) -> float | None:
-    value = values.quantile(share, interpolation="nearest")
-    return None if value is None else float(value)
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _spread(values: pl.Series) -> dict[str, float | None]:
+    known = values.drop_nulls().filter(values.drop_nulls().is_finite())
+    found = {name: known.quantile(share, interpolation="nearest") for name, share in QUANTILES.items()}
+    return {name: None if value is None else float(value) for name, value in found.items()}

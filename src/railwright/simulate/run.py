@@ -5,6 +5,7 @@ between them is what they can see: single links (flow), queues and packets (pack
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
@@ -16,8 +17,8 @@ from railwright.simulate.analytic import simulate_analytic
 from railwright.simulate.flow import FlowOptions, simulate_flows
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.network import Network
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import PacketOptions, infiniband, rocev2
+from railwright.simulate.packet_plan import PacketExtras, Pinned, simulate_plan_packets
+from railwright.simulate.path_file import read_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult, SimulationResult
 from railwright.workload.collectives import ALGORITHMS, bus_factor, collective_name, collective_traffic
@@ -49,27 +50,33 @@ def simulate_collective(
     paths: str | None = None,
     fail: Sequence[str] = (),
     seed: int | None = None,
+    iterations: int = 1,
+    background: Sequence[str] = (),
+    sample_us: float = 0.0,
 ) -> SimulationResult:
     """Run ``collective`` with nccl-tests' ``size_bytes`` over the backend of ``plan``.
 
     ``ranks`` is a count from GPU 0 or a list of global GPU ids (default: all). ``paths`` is one of ``PATHS`` (default: the
-    plan's load balancing). ``fail`` lists failures (see `failures`). ``seed`` (default: the spec's) sets hashes and random
-    marks. Raises InputError that names what is wrong.
+    plan's load balancing) or a file (see `path_file`). ``fail`` lists failures (see `failures`). ``seed`` (default: the
+    spec's) sets hashes and random marks. With the packet engine only: ``iterations`` one after another, whose mean is the time
+    and whose spread is the jitter; ``background`` load (see `workload.background`); ``sample_us`` between two looks at all
+    queues. Raises InputError that names what is wrong.
     """
     if engine not in ENGINES:
         raise InputError(
             f"engine {engine!r} is unknown{nearest(engine, ENGINES)}; choose one of {', '.join(ENGINES)}", key="engine"
         )
-    if paths is not None and paths not in PATHS:
-        raise InputError(
-            f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}", key="paths"
-        )
+    path_file = _path_file(paths)
+    if engine != "packet" and (iterations != 1 or background or sample_us):
+        raise InputError("iterations, background load and series of queues need engine packet", key="engine")
     name = collective_name(collective)
     placement = placement_of(plan, ranks)
     chosen = algorithm or default_algorithm(plan, name, size_bytes, placement)
-    way = paths or BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
+    way = paths if paths and not path_file else BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
     used_seed = plan.spec.seed if seed is None else seed
     if engine == "analytic":
+        if path_file:
+            raise InputError("the analytic engine knows no single path; use engine flow or packet", key="paths")
         if fail:
             raise InputError(
                 "the analytic engine knows no single link; simulate failures with engine flow or packet", key="fail"
@@ -77,11 +84,23 @@ def simulate_collective(
         result, _ = simulate_analytic(plan, name, size_bytes, placement, chosen)
         bottleneck: tuple[dict[str, Any], ...] = ()
     else:
-        network = network_from_plan(plan)
+        network = network_from_plan(plan, exact_lengths=engine == "packet")
         traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen)
-        result = run_engine(plan, network, traffic, engine, paths=way, seed=used_seed, fail=fail)
+        expected, _ = simulate_analytic(plan, name, size_bytes, placement, chosen) if background else (None, None)
+        result = run_engine(
+            plan,
+            network,
+            traffic,
+            engine,
+            paths=way,
+            seed=used_seed,
+            fail=fail,
+            pinned=read_paths(path_file, network, traffic) if path_file else None,
+            packet=PacketExtras(iterations, tuple(background), expected.finish_us if expected else 0.0, sample_us),
+        )
         bottleneck = bottlenecks(network, result.links_used)
-    algbw = size_bytes / result.finish_us / 1e3 if result.finish_us else 0.0
+    time_us = result.finish_us / iterations
+    algbw = size_bytes / time_us / 1e3 if time_us else 0.0
     return SimulationResult(
         setting={
             "collective": name,
@@ -89,15 +108,30 @@ def simulate_collective(
             "size_bytes": size_bytes,
             "ranks": placement.ranks,
             "engine": engine,
-            "paths": None if engine == "analytic" else way,
+            "paths": None if engine == "analytic" else str(path_file or way),
             "fail": list(fail),
+            "iterations": iterations,
+            "background": list(background),
             "seed": used_seed,
         },
-        time_us=result.finish_us,
+        time_us=time_us,
         algbw_gbytes_s=algbw,
         busbw_gbytes_s=algbw * bus_factor(name, placement.ranks),
         engine=result,
         bottleneck=bottleneck,
+    )
+
+
+def _path_file(paths: str | None) -> Path | None:
+    """Return the file that ``paths`` names, None for a path mode; raises InputError for neither."""
+    if paths is None or paths in PATHS:
+        return None
+    file = Path(paths)
+    if file.suffix or file.exists():
+        return file
+    raise InputError(
+        f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}, or name a CSV file",
+        key="paths",
     )
 
 
@@ -117,34 +151,33 @@ def default_algorithm(plan: Plan, collective: str, size_bytes: float, placement:
     sharp = plan.spec.backend.in_network_reduction
     shape = shape_of_server(server, gpu, gpus=placement.ranks, transport=plan.spec.backend.transport, sharp=sharp)
     taken = choose(collective, size_bytes, shape).algorithm
-    return LIBRARY_NAMES.get(taken, taken if taken in known else "ring")
+    ours = LIBRARY_NAMES.get(taken, taken)
+    if ours == "collnet" and ours not in known:  # the switches add only; what they copy goes as with NVLS
+        ours = "nvls"
+    return ours if ours in known else "ring"
 
 
 def run_engine(
-    plan: Plan, network: Network, traffic: pl.DataFrame, engine: str, *, paths: str, seed: int, fail: Sequence[str] = ()
+    plan: Plan,
+    network: Network,
+    traffic: pl.DataFrame,
+    engine: str,
+    *,
+    paths: str,
+    seed: int,
+    fail: Sequence[str] = (),
+    pinned: Pinned | None = None,
+    packet: PacketExtras = PacketExtras(),
 ) -> EngineResult:
-    """Run ``traffic`` over ``network`` with the flow or the packet engine and the settings of ``plan``'s transport."""
+    """Run ``traffic`` over ``network`` with the flow or the packet engine and the settings of ``plan``'s transport.
+
+    ``pinned`` are paths as of `routing.route`; ``packet`` is what only that engine can do.
+    """
     transport = plan.spec.backend.transport
     if engine == "flow":
         options = FlowOptions(goodput=goodput_share(transport), paths=paths, fail=tuple(fail))
-        return simulate_flows(network, traffic, options, seed)
-    packets = simulate_packets(network, traffic, packet_options(plan, paths), seed)
-    finished = packets.flows["finish_us"].max()
-    return EngineResult(
-        finish_us=float(packets.counters["end_us"] if finished is None else finished),  # type: ignore[arg-type]
-        flows=packets.flows,
-        links_used=packets.links_used,
-        counters=packets.counters,
-        why=tuple(packets.why),
-    )
-
-
-def packet_options(plan: Plan, paths: str) -> PacketOptions:
-    """Return the packet engine's options for the transport and congestion control of ``plan``."""
-    if plan.spec.backend.transport == "infiniband":
-        return infiniband(paths=paths)
-    congestion = str(plan.facts["backend"]["congestion"])
-    return rocev2(paths=paths, congestion_control="dcqcn" if congestion in ("dcqcn+pfc", "ecn-only") else "none")
+        return simulate_flows(network, traffic, options, seed, pinned=pinned)
+    return simulate_plan_packets(plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet)
 
 
 def bottlenecks(network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:

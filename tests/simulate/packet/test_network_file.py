@@ -111,7 +111,7 @@ BAD_FLOWS = [
     ("flow_id,src,dst,bytes,", "flow_id,src,dst,", "column 'bytes' is missing"),
     ("1.5,,", "1.5,,,,", "9 fields, the header has 7"),
     (FLOWS, "", "column 'flow_id' is missing"),
-    (FLOWS, "flow_id,src,dst,bytes\n", "has no flow"),
+    (FLOWS, "flow_id,src,dst,bytes\n", "has no row"),
 ]
 
 

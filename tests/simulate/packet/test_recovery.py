@@ -52,7 +52,7 @@ def test_a_lost_tail_without_timeout_is_named(star, sends) -> None:
     assert 0 < len(stuck) < len(runs)
     assert {diagnosis.code for diagnosis in stuck} == {"lost-tail"}
     assert "rto_us" in stuck[0].message
-    assert stuck[0].places == ["operation 0"]
+    assert stuck[0].places == ["operation 0 (h0 → h1)"]
 
 
 def test_a_lost_tail_with_timeout_arrives(star, sends) -> None:
