@@ -1,10 +1,12 @@
 """Commissioning tests with limits from the plan, and verdicts on what the usual tools print."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from railwright.build.acceptance import acceptance_files, adapter_pairs, judge
+from railwright.build.acceptance import acceptance_files, adapter_pairs, judge, wanted_results
+from railwright.check.acceptance import check_acceptance, read_results
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 
@@ -51,3 +53,37 @@ def test_errors_after_fec_are_judged_and_an_unreadable_output_is_named(plan: Pla
     assert (bad.passed, good.passed) == (False, True)
     with pytest.raises(InputError, match=r"mlxlink-b\.txt"):
         list(judge(limits, {"mlxlink-b.txt": "connection refused"}))
+
+
+def test_results_are_judged_by_the_plan_and_unmeasured_tests_are_named(plan: Plan, tmp_path: Path) -> None:
+    files = acceptance_files(plan, EXPECTED)
+    wanted = wanted_results(files)
+    assert {"mlxlink-gpu-001.txt", "pair-r1-gpu-001-mlx5_0-gpu-002.txt", "cluster-all-reduce.txt"} <= set(wanted)
+    assert len(wanted) == len(set(wanted))
+    folder = tmp_path / "acceptance" / "results"
+    folder.mkdir(parents=True)
+    for name in wanted:
+        text = NCCL.format(busbw="99.9")
+        if name.startswith("pair-"):
+            text = PERFTEST.format(rate="391.2")
+        elif name.startswith("mlxlink-"):
+            text = "Effective Physical BER              : 15E-255\n"
+        if not name.startswith(("pod", "cluster")) or name == "cluster-all-reduce.txt":
+            (folder / name).write_text(text)
+    (folder / "pair-r1-gpu-001-mlx5_0-gpu-002.txt").write_text(PERFTEST.format(rate="196.4"))
+    (folder / "mlxlink-gpu-002.txt").unlink()
+    found = check_acceptance(files, read_results(folder.parent))
+    assert [(f.code, f.subject) for f in found.findings] == [
+        ("RW032", "pair-r1-gpu-001-mlx5_0-gpu-002.txt"),
+        ("RW035", "mlxlink"),
+        ("RW035", "nccl-tests"),
+    ]
+    assert "mlxlink-gpu-002.txt" in found.missing
+    assert "196.4 Gb/s is below the limit of 380 Gb/s" in found.findings[0].message
+
+
+def test_a_folder_without_results_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no result"):
+        read_results(tmp_path)
+    with pytest.raises(InputError, match="is not a folder"):
+        read_results(tmp_path / "absent")

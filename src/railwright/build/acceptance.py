@@ -15,6 +15,8 @@ from railwright.build import names
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+"""The collectives of nccl-tests that are measured on every pod and on the cluster."""
 SOAK_HOURS = 24
 BER_LIMIT = 1e-12
 """Corrected and uncorrected errors after FEC are judged by the frame loss ratio that IEEE 802.3 asks of RS-FEC links; as a bit
@@ -116,6 +118,20 @@ def adapter_pairs(plan: Plan) -> pl.DataFrame:
     )
 
 
+def wanted_results(files: Mapping[str, str]) -> list[str]:
+    """Return the names of all outputs that the scripts in ``files`` (of :func:`acceptance_files`) write, in order."""
+    hosts = files["acceptance/hosts/cluster.txt"].split()
+    pairs = pl.read_csv(files["acceptance/pairs.csv"].encode(), infer_schema=False)
+    between = pl.format("pair-r{}-{}-{}-{}.txt", "rail", "server", "device", "peer")
+    names_of_pairs = pairs.select(between).to_series().to_list() if len(pairs) else []
+    scopes = [path.rpartition("/")[2].removesuffix(".txt") for path in files if path.startswith("acceptance/hosts/")]
+    return [
+        *(f"mlxlink-{host}.txt" for host in hosts),
+        *names_of_pairs,
+        *(f"{scope}-{collective}.txt" for scope in sorted(scopes) for collective in COLLECTIVES),
+    ]
+
+
 def judge(limits: Mapping[str, object], results: Mapping[str, str]) -> Iterator[Verdict]:
     """Yield a verdict per measurement in ``results`` (file name → output of ib_write_bw, nccl-tests or mlxlink).
 
@@ -169,7 +185,7 @@ tail -n +2 pairs.csv | while IFS=, read -r rail server device peer peer_device; 
     flags="-F --report_gbits -D 10 --tclass $class"
     ssh "$peer" "ib_write_bw -d $peer_device $flags" </dev/null >/dev/null 2>&1 &
     sleep 1
-    out="results/pair-r$rail-$server-$peer.txt"
+    out="results/pair-r$rail-$server-$device-$peer.txt"
     ssh "$server" "ib_write_bw -d $device $flags $peer" </dev/null >"$out"
     wait
 done
@@ -195,7 +211,7 @@ done
 _README = """# Acceptance
 
 Run in order, from a node that reaches every server by ssh. Results go to `results/`; judge them with
-`railwright verify PLAN --acceptance DIR`.
+`railwright verify PLAN --acceptance .`; what was not measured is named too.
 
 1. `1-soak.sh`: {hours} h of traffic, then the error counters. Limit: bit error ratio after FEC below 1e-12 on every port.
 2. `2-pairs.sh`: `ib_write_bw` between the pairs of `pairs.csv`. Limit: {minimum:g} of {line:g} Gb/s.

@@ -59,7 +59,7 @@ def retarget(plan: Plan, target: Target) -> tuple[Plan, dict[str, str]]:
     """
     if target.platform is None:
         return plan, {}
-    platform = plan.catalog.switch(target.platform, where="--platform")
+    platform = plan.catalog.switch(_key(plan, target.platform), where="--platform")
     if platform.protocol != "ethernet":
         raise InputError(f"{platform.key} is an {platform.protocol} switch; --platform re-targets Ethernet fabrics")
     fabric = fabric_switches(plan)
@@ -82,6 +82,11 @@ def retarget(plan: Plan, target: Target) -> tuple[Plan, dict[str, str]]:
     moved = (pl.col("device_id").is_in(fabric["device_id"].implode())) & ~pl.col("name").is_in(list(stayed))
     devices = plan.devices.with_columns(model=pl.when(moved).then(pl.lit(platform.key)).otherwise("model"))
     return plan.with_tables(devices=devices), stayed
+
+
+def _key(plan: Plan, platform: str) -> str:
+    """Return the catalog's key for a platform written as its vendor does (``7060X6-64PE``)."""
+    return platform.lower() if platform.lower() in plan.catalog.switches else platform
 
 
 def fabric_switches(plan: Plan) -> pl.DataFrame:
@@ -188,7 +193,8 @@ def _ports(
     )
     own = own.with_columns(split=_full_split(plan, own))
     named = pl.concat(
-        [_named(plan, part, systems) for part in own.partition_by("model", "lanes", "split")] or [own.clear()]
+        [_named(plan, part, systems) for part in own.partition_by("model", "lanes", "split")]
+        or [own.with_columns(name=pl.lit(""), lane_from=pl.lit(0, pl.Int64))]
     )
     peers = _peers(plan, named)
     addresses = _addresses(plan, pl.col("port_id").is_not_null(), "port_id")

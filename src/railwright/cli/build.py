@@ -71,7 +71,7 @@ def build(
     with steps.step("render", f"render {len(plan.devices):,} devices"):
         made = render_plan(plan, tuple(nos or ()), platform, convention, known)
         if acceptance:
-            made = made.with_files(_acceptance(plan))
+            made = made.with_files(acceptance_of(plan))
     with steps.step("write", f"write {len(made.files):,} files to {output}"):
         manifest = write_build(made, output, lambda folder: papers(plan, folder))
     if as_json:
@@ -116,16 +116,16 @@ def _configurations(path: Path) -> "Readings":
     return read_files(render_plan(open_plan(path)).files)
 
 
-def _acceptance(plan: "Plan") -> dict[str, str]:
+def acceptance_of(plan: "Plan") -> dict[str, str]:
     """Return the commissioning tests of ``plan`` with the collective bandwidth that its fabric should give."""
-    from railwright.build.acceptance import acceptance_files
+    from railwright.build.acceptance import COLLECTIVES, acceptance_files
     from railwright.simulate.busbw import open_fabric, rows
     from railwright.simulate.scopes import scope_of
 
     fabric = open_fabric(plan)
     sizes = [2.0**20 * 4**n for n in range(7)] + [8.0 * 2**30]
     expected: list[dict[str, Any]] = []
-    for collective in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all"):
+    for collective in COLLECTIVES:
         table = rows(fabric, scope_of(plan, "cluster"), collective, sizes)
         expected += [{**row, "collective": collective} for row in table.to_dicts()]
     return acceptance_files(plan, expected)

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
         _STEP,
         "Write the configuration of every box of a plan: switches, servers, subnet managers, services.",
     ),
+    "verify": ("verify", "verify", _STEP, "Judge what the commissioning tests measured by the limits of the plan."),
     "busbw": (
         "busbw",
         "busbw",
