@@ -182,3 +182,11 @@ def test_doctor_exits_with_3_when_something_needed_is_missing(capsys, monkeypatc
     )
     assert call(["doctor"]) == 3
     assert "not ready: python, native engines missing" in capsys.readouterr().out
+
+
+def test_busbw_of_nvl72_racks_leaves_out_the_gpus_that_do_not_fill_a_domain(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(["init", "--gpus", "576", "--gpu", "gb200", "--transport", "infiniband"]) == 0
+    capsys.readouterr()
+    data = json_of(capsys, "busbw", "cluster.yaml", "--collective", "all-reduce")
+    assert {scope["name"]: scope["ranks"] for scope in data["scopes"]}["pod"] == 72

@@ -108,3 +108,10 @@ def test_the_three_comparisons_have_the_expected_rows() -> None:
     assert [row[0] for row in second.rows] == ["Backend", "Frontend", "Storage", "Management"]
     assert third.chosen == "InfiniBand"
     assert compare_networks(plan_of("rail-only-128"))[2].chosen == "RoCEv2"
+
+
+def test_the_collectives_table_compares_the_engines_at_one_size() -> None:
+    plan = plan_of("rail-only-128")
+    content = collect(plan, [], survey(plan))
+    assert {row[2] for row in content.collectives} == {"analytic", "flow"}
+    assert {row[3] for row in content.collectives} == {"1 GiB"}

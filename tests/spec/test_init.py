@@ -107,3 +107,12 @@ def test_wrong_arguments_are_refused_with_the_right_ones(arguments, says):
     with pytest.raises(InputError) as caught:
         initial_spec(*arguments)
     assert says in str(caught.value)
+
+
+def test_the_racks_of_an_initial_nvl72_spec_carry_its_trays():
+    known = catalog()
+    for gpu in ("gb200", "gb300"):
+        spec = parse_spec(initial_spec(576, gpu, "infiniband")).checked(known)
+        tray = known.servers[spec.cluster.server]
+        assert tray.rack is not None
+        assert spec.sites[0].racks.power >= tray.rack.servers * tray.power_max_w

@@ -49,7 +49,7 @@ def scope_of(plan: Plan, text: str) -> Scope:
     if kind in ("pod", "unit"):
         column = "pod" if kind == "pod" and groups["pod"].n_unique() > 1 else "unit"
         number = _number(text, which or "1", int(np.max(groups[column].to_numpy())), column)
-        members = groups.filter(pl.col(column) == number)
+        members = _whole_domains(plan, groups.filter(pl.col(column) == number))
         return _of_servers(plan, text, f"{column} {number} of {groups[column].n_unique()}", members)
     if kind == "rail":
         return _rail(plan, text, which or "1", groups)

@@ -1,7 +1,7 @@
 """The first spec of a user: the template ``data/init.yaml`` filled in so that it plans without edits.
 
 The template explains every section. Whole servers are rounded up, the server is the first in the catalog that has the GPU
-and whose NICs speak the transport, racks bear what a factory-built rack draws.
+and whose NICs speak the transport, racks bear, in whole kilowatts, what a factory-built rack draws.
 """
 
 from importlib.resources import files
@@ -46,7 +46,9 @@ def initial_spec(
     servers = -(-gpus // server.gpus)
     whole = servers * server.gpus
     infiniband_storage = transport == "infiniband" and _speaks(known, server.storage, transport)
-    rack_power = max(_RACK_W, server.rack.power_w if server.rack else server.power_max_w)
+    trays = server.rack.servers if server.rack else 1
+    drawn = -(-trays * server.power_max_w // 1000) * 1000
+    rack_power = max(_RACK_W, drawn, server.rack.power_w if server.rack else 0.0)
     return _Template(files("railwright.spec").joinpath("data/init.yaml").read_text(encoding="utf-8")).substitute(
         name=f"{server.gpu}-{whole}",
         gpus=whole,
