@@ -58,7 +58,12 @@ def test_errors_after_fec_are_judged_and_an_unreadable_output_is_named(plan: Pla
 def test_results_are_judged_by_the_plan_and_unmeasured_tests_are_named(plan: Plan, tmp_path: Path) -> None:
     files = acceptance_files(plan, EXPECTED)
     wanted = wanted_results(files)
-    assert {"mlxlink-gpu-001.txt", "pair-r1-gpu-001-mlx5_0-gpu-002.txt", "cluster-all-reduce.txt"} <= set(wanted)
+    assert {
+        "mlxlink-gpu-001.txt",
+        "pair-r1-gpu-001-mlx5_0-gpu-002.txt",
+        "cluster-all-reduce.txt",
+        "rail2-all-to-all.txt",
+    } <= set(wanted)
     assert len(wanted) == len(set(wanted))
     folder = tmp_path / "acceptance" / "results"
     folder.mkdir(parents=True)
@@ -68,7 +73,7 @@ def test_results_are_judged_by_the_plan_and_unmeasured_tests_are_named(plan: Pla
             text = PERFTEST.format(rate="391.2")
         elif name.startswith("mlxlink-"):
             text = "Effective Physical BER              : 15E-255\n"
-        if not name.startswith(("pod", "cluster")) or name == "cluster-all-reduce.txt":
+        if not name.startswith(("rail", "cluster")) or name == "cluster-all-reduce.txt":
             (folder / name).write_text(text)
     (folder / "pair-r1-gpu-001-mlx5_0-gpu-002.txt").write_text(PERFTEST.format(rate="196.4"))
     (folder / "mlxlink-gpu-002.txt").unlink()

@@ -13,12 +13,14 @@ import polars as pl
 import pytest
 
 from railwright import tables
-from railwright.build.render import render_plan
+from railwright.build.render import Build, render_plan
+from railwright.build.views import Target, device_views, retarget
 from railwright.catalog.load import load_catalog
 from railwright.check.configs import check_configs, config_rule_texts
 from railwright.cli.build import write_build
 from railwright.design.design import design_plan
 from railwright.design.plan import Plan
+from railwright.design.qos_table import contracts_for
 from railwright.errors import InputError
 from railwright.findings import Finding
 from railwright.spec.cluster import ClusterSpec
@@ -304,6 +306,41 @@ def test_at_least_thirty_mistakes_are_seeded() -> None:
 def test_a_clean_set_has_no_finding(cluster: Plan, clean: dict[str, Path], nos: str) -> None:
     assert check_configs(clean[nos], cluster) == []
     assert check_configs(clean[nos]) == []
+
+
+def test_a_clean_set_of_frr_has_no_finding(cluster: Plan, tmp_path: Path) -> None:
+    write_build(render_plan(cluster, ("frr",)), tmp_path / "configs")
+    assert check_configs(tmp_path / "configs", cluster) == []
+    assert check_configs(tmp_path / "configs") == []
+
+
+def test_servers_alone_are_read_and_have_no_finding(cluster: Plan, tmp_path: Path) -> None:
+    files = render_plan(cluster, ("sonic",)).files
+    write_build(Build({path: text for path, text in files.items() if path.startswith("server-")}), tmp_path / "hosts")
+    assert check_configs(tmp_path / "hosts") == []
+    assert {finding.code for finding in check_configs(tmp_path / "hosts", cluster)} == {"RW027"}
+
+
+def test_one_system_of_a_build_for_several_is_checked_with_its_servers(cluster: Plan, tmp_path: Path) -> None:
+    write_build(render_plan(cluster, ("sonic", "frr")), tmp_path / "configs")
+    for nos in ("sonic", "frr"):
+        assert check_configs(tmp_path / "configs" / nos, cluster) == []
+        assert check_configs(tmp_path / "configs" / nos) == []
+    with pytest.raises(InputError, match=r"a folder per operating system \(frr, sonic\)"):
+        check_configs(tmp_path / "configs")
+
+
+def test_a_platform_is_named_as_its_vendor_writes_it(cluster: Plan) -> None:
+    moved, stayed = retarget(cluster, Target("eos", "7060X6-64PE"))
+    assert not stayed
+    assert "7060x6-64pe" in set(moved.devices["model"])
+
+
+def test_switches_without_a_port_in_use_have_a_view_without_ports(cluster: Plan) -> None:
+    bare = cluster.with_tables(links=cluster.links.clear(), ports=cluster.ports.clear())
+    views = device_views(bare, contracts_for(bare, None), Target("frr"))
+    assert views
+    assert not any(view.ports for view in views)
 
 
 def found(findings: list[Finding], seed: Seed, folder: Path) -> bool:

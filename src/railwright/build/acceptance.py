@@ -27,6 +27,9 @@ COLLECTIVE_SHARE = 0.90
 """Share of the forecast that nccl-tests must reach; the forecast's own median error is 3-8 % (docs/collectives.md)."""
 
 
+_NCCL_ROW = re.compile(r"^\s+(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """One judged measurement; ``limit`` and ``value`` in ``unit``."""
@@ -66,6 +69,7 @@ def acceptance_files(plan: Plan, expected: Sequence[Mapping[str, object]] = ()) 
     files = {
         "acceptance/limits.json": json.dumps(limits, indent=2) + "\n",
         "acceptance/pairs.csv": pairs.write_csv(),
+        "acceptance/rails.csv": rail_gpus(plan).write_csv(),
         "acceptance/hosts/cluster.txt": "".join(f"{name}\n" for name in servers["name"]),
         "acceptance/1-soak.sh": _SOAK.format(hours=SOAK_HOURS),
         "acceptance/2-pairs.sh": _PAIRS,
@@ -74,7 +78,8 @@ def acceptance_files(plan: Plan, expected: Sequence[Mapping[str, object]] = ()) 
             hours=SOAK_HOURS, line=line, minimum=line * PAIR_SHARE, share=COLLECTIVE_SHARE
         ),
     }
-    files |= {f"acceptance/hosts/pod{pod}.txt": "".join(f"{name}\n" for name in own) for pod, own in pods.iter_rows()}
+    if len(pods) > 1:
+        files |= {f"acceptance/hosts/pod{n}.txt": "".join(f"{name}\n" for name in own) for n, own in pods.iter_rows()}
     return files
 
 
@@ -118,6 +123,18 @@ def adapter_pairs(plan: Plan) -> pl.DataFrame:
     )
 
 
+def rail_gpus(plan: Plan) -> pl.DataFrame:
+    """Return ``rail, gpu``: the first GPU of a server on every rail; no row where the plan has no rails or no GPU of its own."""
+    rails = plan.links.filter((pl.col("network") == "backend") & (pl.col("tier") == "host")).select("a_port", "rail")
+    return (
+        rails.join(plan.ports.select("port_id", "gpu"), left_on="a_port", right_on="port_id")
+        .drop_nulls(["rail", "gpu"])
+        .group_by("rail")
+        .agg(pl.col("gpu").min())
+        .sort("rail")
+    )
+
+
 def wanted_results(files: Mapping[str, str]) -> list[str]:
     """Return the names of all outputs that the scripts in ``files`` (of :func:`acceptance_files`) write, in order."""
     hosts = files["acceptance/hosts/cluster.txt"].split()
@@ -125,21 +142,28 @@ def wanted_results(files: Mapping[str, str]) -> list[str]:
     between = pl.format("pair-r{}-{}-{}-{}.txt", "rail", "server", "device", "peer")
     names_of_pairs = pairs.select(between).to_series().to_list() if len(pairs) else []
     scopes = [path.rpartition("/")[2].removesuffix(".txt") for path in files if path.startswith("acceptance/hosts/")]
+    rails = (
+        [line.partition(",")[0] for line in files["acceptance/rails.csv"].splitlines()[1:]] if len(hosts) > 1 else []
+    )
     return [
         *(f"mlxlink-{host}.txt" for host in hosts),
         *names_of_pairs,
-        *(f"{scope}-{collective}.txt" for scope in sorted(scopes) for collective in COLLECTIVES),
+        *(
+            f"{scope}-{collective}.txt"
+            for scope in [*sorted(scopes), *(f"rail{rail}" for rail in rails)]
+            for collective in COLLECTIVES
+        ),
     ]
 
 
 def judge(limits: Mapping[str, object], results: Mapping[str, str]) -> Iterator[Verdict]:
     """Yield a verdict per measurement in ``results`` (file name → output of ib_write_bw, nccl-tests or mlxlink).
 
-    Raises InputError for an output in which nothing can be read.
+    A run of nccl-tests for which there is no limit has no verdict. Raises InputError for an output in which nothing can be read.
     """
     for file, text in sorted(results.items()):
         found = list(_judged(limits, file, text))
-        if not found:
+        if not found and not _NCCL_ROW.search(text):
             raise InputError("no result of ib_write_bw, nccl-tests or mlxlink can be read in it", file=file)
         yield from found
 
@@ -153,7 +177,7 @@ def _judged(limits: Mapping[str, object], file: str, text: str) -> Iterator[Verd
         yield Verdict("ib_write_bw", file, rate, pair["min_gbps"], "Gb/s", rate >= pair["min_gbps"])
     stem = file.rpartition("/")[2].partition(".")[0]
     wanted = {int(r["size_bytes"]): r["min_GBps"] for r in nccl["rows"] if f"{r['scope']}-{r['collective']}" == stem}
-    for match in re.finditer(r"^\s+(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s", text, re.MULTILINE):
+    for match in _NCCL_ROW.finditer(text):
         size, value = int(match[1]), float(match[2])
         if size in wanted:
             yield Verdict("nccl", f"{stem} {size}", value, wanted[size], "GB/s", value >= wanted[size])
@@ -192,7 +216,7 @@ done
 """
 
 _COLLECTIVES = """#!/bin/sh
-# nccl-tests on every pod and on the whole cluster; needs mpirun and nccl-tests in $NCCL_TESTS.
+# nccl-tests on every pod, on the whole cluster and on every rail (one GPU a server); needs mpirun and nccl-tests in $NCCL_TESTS.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p results
@@ -206,6 +230,15 @@ for list in hosts/*.txt; do
             >"results/$scope-$name.txt"
     done
 done
+servers=$(wc -l <hosts/cluster.txt)
+[ "$servers" -gt 1 ] || exit 0
+tail -n +2 rails.csv | while IFS=, read -r rail gpu; do
+    for test in all_reduce all_gather reduce_scatter alltoall; do
+        name=$(echo "$test" | sed 's/alltoall/all-to-all/; s/_/-/g')
+        mpirun -np "$servers" --map-by ppr:1:node --hostfile hosts/cluster.txt -x CUDA_VISIBLE_DEVICES="$gpu" \\
+            "${NCCL_TESTS:?}/${test}_perf" -b 1M -e 8G -f 2 -g 1 </dev/null >"results/rail$rail-$name.txt"
+    done
+done
 """
 
 _README = """# Acceptance
@@ -215,5 +248,5 @@ Run in order, from a node that reaches every server by ssh. Results go to `resul
 
 1. `1-soak.sh`: {hours} h of traffic, then the error counters. Limit: bit error ratio after FEC below 1e-12 on every port.
 2. `2-pairs.sh`: `ib_write_bw` between the pairs of `pairs.csv`. Limit: {minimum:g} of {line:g} Gb/s.
-3. `3-collectives.sh`: nccl-tests per pod and on the cluster. Limit: {share:.0%} of the forecast in `limits.json`.
+3. `3-collectives.sh`: nccl-tests per pod, on the cluster and per rail. Limit: {share:.0%} of the forecast in `limits.json`.
 """

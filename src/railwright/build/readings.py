@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railwright.build import frr, hosts, nvue, sonic
-from railwright.build.contract import Reading
+from railwright.build.contract import CARRIES, Reading
 from railwright.build.hosts import HostReading
 from railwright.errors import InputError
 
@@ -30,13 +30,25 @@ class Readings:
 def read_configs(directory: Path) -> Readings:
     """Read every device folder of ``directory``; paths in the readings are relative to it.
 
+    A folder named after an operating system inside a build for several is read with the servers beside it.
     Raises InputError when there is no device, or for a file that is not what its name says, with the line.
     """
     if not directory.is_dir():
         raise InputError("is not a folder; give one with a folder per device", file=directory)
+    folders = {path.name: path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    systems = sorted(
+        name for name in folders if name in CARRIES and any(path.is_dir() for path in folders[name].iterdir())
+    )
+    if systems:
+        raise InputError(
+            f"has a folder per operating system ({', '.join(systems)}); give one of them: {directory / systems[0]}",
+            file=directory,
+        )
+    if directory.resolve().name in CARRIES:  # the servers of a build for several systems stand beside their folders
+        folders |= {path.name: path for path in directory.resolve().parent.glob("*/") if _is_shared(path)}
     files = {
         f"{path.parent.name}/{path.name}": _text(path)
-        for folder in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+        for _, folder in sorted(folders.items())
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name in _READ
     }
@@ -85,6 +97,10 @@ def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReadi
     if frr.FILE in present:
         return frr.read(device, texts(frr.FILE))
     return None
+
+
+def _is_shared(folder: Path) -> bool:
+    return folder.name not in CARRIES and any((folder / name).is_file() for name in (*HOST_FILES, frr.FILE))
 
 
 def _text(path: Path) -> str:

@@ -192,9 +192,9 @@ def _ports(
         .rename({"name": "plan_name"})
     )
     own = own.with_columns(split=_full_split(plan, own))
+    unnamed = own.clear().with_columns(name=pl.lit(""), lane_from=pl.lit(0, pl.Int64))
     named = pl.concat(
-        [_named(plan, part, systems) for part in own.partition_by("model", "lanes", "split")]
-        or [own.with_columns(name=pl.lit(""), lane_from=pl.lit(0, pl.Int64))]
+        [_named(plan, part, systems) for part in own.partition_by("model", "lanes", "split")] or [unnamed]
     )
     peers = _peers(plan, named)
     addresses = _addresses(plan, pl.col("port_id").is_not_null(), "port_id")

@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from railwright.build.contract import Reading, project, statements
+from railwright.build.contract import CARRIES, Reading, project, statements
 from railwright.build.host_views import host_views
 from railwright.build.hosts import HostReading, host_statements
 from railwright.build.readings import Readings, read_configs
@@ -161,8 +161,10 @@ def _group(key: str) -> str:
 
 
 def _built_for(directory: Path) -> tuple[str | None, str | None]:
-    file = directory / MANIFEST
-    if not file.is_file():
+    parent = directory.resolve().parent
+    places = [directory, *([parent] if directory.resolve().name in CARRIES else [])]
+    file = next((place / MANIFEST for place in places if (place / MANIFEST).is_file()), None)
+    if file is None:
         return None, None
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))

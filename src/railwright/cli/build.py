@@ -118,16 +118,23 @@ def _configurations(path: Path) -> "Readings":
 
 def acceptance_of(plan: "Plan") -> dict[str, str]:
     """Return the commissioning tests of ``plan`` with the collective bandwidth that its fabric should give."""
-    from railwright.build.acceptance import COLLECTIVES, acceptance_files
+    from railwright.build.acceptance import COLLECTIVES, acceptance_files, rail_gpus
     from railwright.simulate.busbw import open_fabric, rows
     from railwright.simulate.scopes import scope_of
 
     fabric = open_fabric(plan)
     sizes = [2.0**20 * 4**n for n in range(7)] + [8.0 * 2**30]
+    servers = plan.devices.filter(plan.devices["role"] == "server")
+    pods = servers["pod"].drop_nulls().unique().sort().to_list()
+    names = {"cluster": "cluster"} | ({f"pod:{pod}": f"pod{pod}" for pod in pods} if len(pods) > 1 else {})
+    if len(servers) > 1:
+        names |= {f"rail:{rail}": f"rail{rail}" for rail in rail_gpus(plan)["rail"]}
     expected: list[dict[str, Any]] = []
-    for collective in COLLECTIVES:
-        table = rows(fabric, scope_of(plan, "cluster"), collective, sizes)
-        expected += [{**row, "collective": collective} for row in table.to_dicts()]
+    for asked, name in names.items():
+        scope = scope_of(plan, asked)
+        for collective in COLLECTIVES:
+            table = rows(fabric, scope, collective, sizes)
+            expected += [{**row, "scope": name, "collective": collective} for row in table.to_dicts()]
     return acceptance_files(plan, expected)
 
 
