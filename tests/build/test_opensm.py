@@ -104,8 +104,23 @@ def test_opensm_knows_every_key_of_our_file(
     subprocess.run([tool("opensm"), "-c", str(defaults)], capture_output=True, timeout=60, check=True)
     known = {line.split()[0] for line in defaults.read_text().splitlines() if line and not line.startswith("#")}
     plan, fabric = pods[16]
-    ours = opensm.render(plan, fabric, CREDITS)["opensm.conf"]
-    assert {line.split()[0] for line in ours.splitlines() if line and not line.startswith("#")} <= known
+    files = opensm.render(plan, fabric, CREDITS)
+    for ours in (files["opensm.conf"], files["congestion.conf"]):
+        assert {line.split()[0] for line in ours.splitlines() if line and not line.startswith("#")} <= known
+
+
+def test_congestion_control_is_a_variant_that_opensm_reads_back_as_written(
+    tool: Callable[[str], str], tmp_path: Path, pods: dict[int, tuple[Plan, Fabric]]
+) -> None:
+    plan, fabric = pods[16]
+    files = opensm.render(plan, fabric, CREDITS)
+    assert "congestion_control FALSE" in files["opensm.conf"]
+    (tmp_path / "ours.conf").write_text(files["congestion.conf"])
+    command = [tool("opensm"), "-F", str(tmp_path / "ours.conf"), "-c", str(tmp_path / "read.conf")]
+    subprocess.run(command, capture_output=True, timeout=60, check=True)
+    read = (tmp_path / "read.conf").read_text()
+    wanted = [line for line in files["congestion.conf"].splitlines() if not line.startswith("#")]
+    assert set(wanted) <= set(read.splitlines())
 
 
 def _once(program: str, library: Path, directory: Path, environment: dict[str, str]) -> None:

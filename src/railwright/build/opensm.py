@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from railwright.build import names
+from railwright.build.opensm_congestion import congestion
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
 from railwright.design.qos_table import SWITCH_ROLES
@@ -157,6 +158,7 @@ def render(plan: Plan, fabric: Fabric, contract: QosContract) -> dict[str, str]:
         **dict(lists.values()),
         "partitions.conf": partitions(plan, fabric),
         "fabric.topo": topo(fabric),
+        "congestion.conf": congestion(contract),
         "nvidia-only.conf": _vendor(plan),
     }
 
