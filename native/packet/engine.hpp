@@ -108,6 +108,7 @@ class Engine {
     void serve(std::uint32_t link);
     int pick(Port& port, std::uint32_t link);
     std::uint32_t head_bytes(const Port& port, std::uint32_t link, int cls) const;
+    bool passes_first(Port& port, std::uint32_t link, std::uint32_t cls);
     void send_waiting(Port& port, std::uint32_t link, std::uint32_t cls);
     void on_arrival(std::uint32_t lane);
     bool corrupted(std::uint32_t link);

@@ -32,9 +32,10 @@ inline void Engine::fly(Port& port, std::uint32_t lane, Packet& packet) {
 
 inline void Engine::transmit_new(Port& port, std::uint32_t lane, const Packet& packet) {
     Ring& ring = lanes_[lane].ring;
-    Packet& stored = ring.push();
+    ring.push();
+    for (std::uint32_t i = ring.tail - 1; i != ring.mid; --i) ring.at(i) = ring.at(i - 1);  // what only passes through waits
+    Packet& stored = ring.at(ring.mid++);
     stored = packet;
-    ring.mid = ring.tail;
     if (telemetry_used_) stamp(stored, port, 0);
     fly(port, lane, stored);
 }
@@ -128,12 +129,23 @@ inline void Engine::send_waiting(Port& port, std::uint32_t link, std::uint32_t c
     if (packet.ingress != NONE) leave(packet.ingress, packet.bytes);  // after the port is busy: a resume may use it
 }
 
+// Whether a waiting packet goes before the flows of the class: acknowledgements and what switches hold always do; data that
+// another GPU hands to this one's adapter take turns with its own.
+inline bool Engine::passes_first(Port& port, std::uint32_t link, std::uint32_t cls) {
+    if (!(port.waiting & (1u << cls))) return false;
+    if (!(port.sources & (1u << cls))) return true;
+    const Ring& ring = lanes_[lane_of(link, cls)].ring;
+    if (ring.at(ring.mid).kind != DATA) return true;
+    port.own_next = !port.own_next;
+    return port.own_next;
+}
+
 inline void Engine::serve(std::uint32_t link) {
     Port& port = ports_[link];
     if (port.busy_until <= now && port.up) {
         const int cls = pick(port, link);
         if (cls < 0) return;
-        if (port.waiting & (1u << cls))
+        if (passes_first(port, link, static_cast<std::uint32_t>(cls)))
             send_waiting(port, link, static_cast<std::uint32_t>(cls));
         else
             send_from_flow(port, link, static_cast<std::uint32_t>(cls));

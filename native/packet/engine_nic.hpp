@@ -113,6 +113,7 @@ inline void Engine::send_from_flow(Port& port, std::uint32_t link, std::uint32_t
     } else {
         s.highest = seq + 1;
         ++counters.data_packets;
+        if (s.highest == s.end) done_flows_of_.push_back(s.op | HAS_LEFT);
         if (!s.timing && options.rto_min_us > 0) {
             s.timing = true;
             s.timed_packet = seq;

@@ -31,19 +31,20 @@ inline void Engine::on_operation(std::uint32_t op) {
 // long.
 inline void Engine::try_next(std::uint32_t op) {
     OpState& state = op_[op];
-    if (!state.released || state.busy || state.finish >= 0) return;
+    if (!state.released || state.busy || state.begun >= ops_.repeat[op]) return;
     for (std::int64_t k = ops_.gate_offset[op]; k < ops_.gate_offset[op + 1]; ++k) {
         const OpState& other = op_[ops_.gate[k]];
-        if (other.finish < 0 && other.done < state.done + ops_.gate_lead[k]) return;
+        if (other.finish < 0 && other.done < state.begun + ops_.gate_lead[k]) return;
     }
     state.busy = true;
+    ++state.begun;
     if (state.start < 0) state.start = now;
     const std::int64_t bytes = ops_.bytes[op];
     if (ops_.kind[op] == SEND && bytes > 0 && ops_.src[op] != ops_.dst[op]) {
         const ClassOptions& options = o_.classes[ops_.cls[op]];
         const std::int64_t packets = (bytes + o_.payload_bytes - 1) / o_.payload_bytes;
         const std::int64_t pairs = std::clamp<std::int64_t>(options.queue_pairs, 1, packets);
-        state.flows_left = static_cast<std::uint16_t>(pairs);
+        state.flows = state.leaving = static_cast<std::uint16_t>(pairs);
         for (std::int64_t k = 0; k < pairs; ++k)
             start_flow(op, bytes * (k + 1) / pairs - bytes * k / pairs, static_cast<std::uint32_t>(k));
     } else if (ops_.kind[op] != SEND && ops_.kind[op] != BARRIER && ops_.duration_ps[op] > 0) {
@@ -97,10 +98,11 @@ inline void Engine::start_flow(std::uint32_t op, std::int64_t bytes, std::uint32
     wake(flow);
 }
 
-// A repetition has ended: the next one, and those of other operations that waited for it, or the end of all.
+// A repetition has ended: the next one (of a send it may be under way), and those of other operations that waited for it, or
+// the end of all.
 inline void Engine::complete(std::uint32_t op) {
     OpState& state = op_[op];
-    state.busy = false;
+    if (state.leaving == 0) state.busy = false;
     ++state.done;
     if (state.done >= ops_.repeat[op]) {
         state.finish = now;
@@ -124,9 +126,16 @@ inline void Engine::settle() {
             complete(op);
             continue;
         }
-        const std::uint32_t op = done_flows_of_.back();
+        const std::uint32_t what = done_flows_of_.back(), op = what & ~HAS_LEFT;
         done_flows_of_.pop_back();
         OpState& state = op_[op];
+        if (what & HAS_LEFT) {
+            if (--state.leaving == 0) {
+                state.busy = false;
+                try_next(op);
+            }
+            continue;
+        }
         if (state.finish >= 0) continue;
         if (state.failed) {
             if (ending == Ending::RUNNING) {
@@ -135,7 +144,10 @@ inline void Engine::settle() {
             }
             continue;
         }
-        if (--state.flows_left == 0) completed_.push_back(op);
+        if (++state.arrived == state.flows) {
+            state.arrived = 0;
+            completed_.push_back(op);
+        }
     }
 }
 

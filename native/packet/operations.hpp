@@ -13,6 +13,7 @@ enum OpKind : std::uint8_t { SEND, REDUCE, COMPUTE, BARRIER };
 //
 // `after` holds the first repetition until those operations have ended altogether. `gate` holds every repetition: number k
 // (from 0) waits until the named operation has done k + lead repetitions (lead 0: the ring step before, 1: the same piece).
+// The repetitions of a send follow each other when the last byte has left, so that several may be under way.
 struct Operations {
     std::uint32_t n = 0;
     const std::uint8_t* kind = nullptr;
@@ -33,15 +34,19 @@ struct Operations {
     const std::int32_t* path = nullptr;
 };
 
+inline constexpr std::uint32_t HAS_LEFT = 1u << 31;  // with an operation's number: one of its flows has left the sender
+
 struct OpState {
     Ps start = -1, finish = -1, ideal = 0;
     std::int64_t again_bytes = 0;
     std::uint32_t waits_for = 0;
-    std::uint32_t done = 0;  // repetitions
-    std::uint16_t flows_left = 0;
+    std::uint32_t begun = 0, done = 0;  // repetitions
+    std::uint16_t flows = 0;            // of one repetition
+    std::uint16_t leaving = 0;          // flows of the last repetition begun that have not left the sender
+    std::uint16_t arrived = 0;          // flows beyond those of the repetitions that are done
     std::uint16_t hops = 0;
     bool released = false;  // nothing holds its first repetition
-    bool busy = false;      // a repetition is under way
+    bool busy = false;      // a repetition is being sent or computed
     bool failed = false;
 };
 

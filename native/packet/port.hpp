@@ -22,6 +22,7 @@ struct Port {
     std::uint8_t turn = 0;         // weighted round robin
     bool done_event = false;       // the end of this transmission is among the events
     bool up = true;
+    bool own_next = false;         // of a host: a flow's packet before the next one that only passes through
     bool ends_at_host, starts_at_switch, early;  // early: the end may forward before the last bit (cut-through)
 
     std::uint32_t open() const { return static_cast<std::uint32_t>(waiting | sources) & ~static_cast<std::uint32_t>(paused | starved); }

@@ -19,6 +19,9 @@ from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.tables import conform
 
 
+MOST_ROWS = 5_000_000
+
+
 @dataclass(frozen=True)
 class AggregationTree:
     """``parent``: switch number (of the network without engines) → its parent, the root → itself; ``leaf_of``: per host."""
@@ -99,27 +102,33 @@ def reduce_in_network(
     after = [inputs.get(source, []) for source, _ in up]
     after += [inputs[root] if source == root else [came_down[source]] for source, _ in edges[len(up) :]]
     pieces = max(1, int(np.ceil(size_bytes / piece_bytes)))
-    streams = min(buffers, pieces)
-    tables = []
-    for stream in range(streams):
-        start = stream * len(edges)
-        tables.append(
-            pl.DataFrame(
-                {
-                    "op_id": np.arange(start, start + len(edges)),
-                    "src": [a for a, _ in edges],
-                    "dst": [b for _, b in edges],
-                    "after": [[start + row for row in rows] for rows in after],
-                    "repeat": pieces // streams + (stream < pieces % streams),
-                    "group": stream,
-                }
-            )
+    if pieces * len(edges) > MOST_ROWS:
+        raise InputError(
+            f"{pieces:,} pieces over {len(edges):,} edges are too many operations; give larger pieces or less data",
+            key="piece_bytes",
         )
-    traffic = pl.concat(tables).with_columns(
+    first_op = np.arange(pieces) * len(edges)
+    waits = [first_op[:, None] + np.asarray(rows, np.int64) for rows in after]
+    columns = [pl.Series(of.astype(np.uint32)).arr.to_list() if of.shape[1] else None for of in waits]
+    for row in range(len(tree.leaf_of)):  # a host has `buffers` pieces under way: the next one waits for a result
+        done = (first_op + len(up) + row - buffers * len(edges)).tolist()
+        columns[row] = pl.Series([[op] if op >= 0 else [] for op in done], dtype=pl.List(pl.UInt32))
+    traffic = pl.concat(
+        pl.DataFrame(
+            {
+                "op_id": first_op + row,
+                "src": np.full(pieces, source),
+                "dst": np.full(pieces, target),
+                "after": pl.Series([[]] * pieces, dtype=pl.List(pl.UInt32)) if columns[row] is None else columns[row],
+            }
+        )
+        for row, (source, target) in enumerate(edges)
+    ).with_columns(
         kind=pl.lit("send"),
         job=pl.lit("in-network"),
         direction=pl.lit("east_west"),
         bytes=pl.lit(size_bytes / pieces),
+        repeat=pl.lit(1),
         duration_us=pl.lit(0.0),
         start_us=pl.lit(0.0),
         **{"class": pl.lit("data")},
