@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 namespace railwright::flow {
 
@@ -80,6 +79,7 @@ Sharing::Slot Sharing::attach(const Hop* hops, std::uint32_t count, double weigh
     flow.weight = weight;
     flow.pending = bytes;
     flow.count = count + capped;
+    longest_ = std::max(longest_, flow.count);
     flow.first = take_places(flow.count);
     flow.priority = static_cast<std::uint8_t>(priority);
     flow.live = true;
@@ -125,6 +125,7 @@ void Sharing::detach(Slot slot) {
             held.units -= place.unit;
             swap_members(place.link, at, --held.count);
             at = held.count;
+            held.first = -1;
             touch(place.link);
         } else if (flow.limit >= 0) {
             link.load -= place.unit * level;
@@ -158,6 +159,7 @@ void Sharing::again(Slot slot, double bytes) {
         if (place.link == flow.limit)
             members_[place.link][place.member].finish = held_[place.link].served + bytes / flow.weight;
     }
+    held_[flow.limit].first = -1;
     touch(flow.limit);
 }
 
@@ -234,10 +236,12 @@ void Sharing::schedule() {
             if (finish_.contains(key)) finish_.remove(key);
             continue;
         }
-        const std::vector<Member>& members = members_[link];
-        double first = members[0].finish;
-        for (std::uint32_t i = 1; i < held.count; ++i) first = std::min(first, members[i].finish);
-        finish_.set(key, std::max(now_, held.since + (first - held.served) / level));
+        if (held.first < 0) {
+            const Member* members = members_[link].data();
+            held.first = members[0].finish;
+            for (std::uint32_t i = 1; i < held.count; ++i) held.first = std::min(held.first, members[i].finish);
+        }
+        finish_.set(key, std::max(now_, held.since + (held.first - held.served) / level));
     }
     touched_.clear();
 }
@@ -287,12 +291,10 @@ void Sharing::mark(std::int32_t link) {
 }
 
 void Sharing::queue(std::int32_t link) {
-    std::vector<Dirty>& heap = dirty_[held_[link].priority];
     const double key = link_[link].level < INF ? link_[link].level : link_[link].capacity / held_[link].all_units;
     std::uint64_t bits;
     std::memcpy(&bits, &key, sizeof bits);
-    heap.push_back((bits & 0xffffffff00000000ULL) | static_cast<std::uint32_t>(link));
-    std::push_heap(heap.begin(), heap.end(), std::greater<Dirty>());
+    dirty_[held_[link].priority].push((bits & 0xffffffff00000000ULL) | static_cast<std::uint32_t>(link));
 }
 
 // The load of flows held elsewhere has changed.
@@ -329,6 +331,7 @@ void Sharing::assign(Slot slot, std::int32_t to) {
             advance(from);
             held_[from].units -= place.unit;
             swap_members(from, place.member, --held_[from].count);
+            held_[from].first = -1;
             touch(from);
         } else if (from >= 0) {
             link.load -= place.unit * old_level;
@@ -339,6 +342,7 @@ void Sharing::assign(Slot slot, std::int32_t to) {
             const std::uint32_t at = places_[flow.first + i].member;
             members_[to][at].finish = held_[to].served + per_weight;
             swap_members(to, at, held_[to].count++);
+            held_[to].first = -1;
             touch(to);
         } else {
             link.load += place.unit * new_level;
@@ -362,14 +366,15 @@ bool Sharing::move_level(std::int32_t link, double level) {
     is_dirty_[link] = 1;
     Link* const links = link_.data();
     std::uint8_t* const is_dirty = is_dirty_.data();
+    if (disturbed_.size() < static_cast<std::size_t>(count) * longest_) disturbed_.resize(2 * static_cast<std::size_t>(count) * longest_);
+    std::int32_t* const list = disturbed_.data();
+    const Place* const places = places_.data();
     bool conflict = false;
     std::size_t found = 0;
     work_.visits += count;
     for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t hops = members[i].count;
-        const Place* place = places_.data() + members[i].first;
-        if (disturbed_.size() < found + hops) disturbed_.resize(2 * (found + hops));
-        std::int32_t* const list = disturbed_.data();
+        const Place* place = places + members[i].first;
         for (const Place* end = place + hops; place != end; ++place) {
             Link& other = links[place->link];
             other.load += place->unit * delta;
@@ -437,9 +442,9 @@ void Sharing::update(std::int32_t link) {
     Link& it = link_[link];
     Held& held = held_[link];
     ++work_.updates;
-    if (members_[link].empty()) return;
     if (++held.drift >= RECOUNT) recount(link);
     if (!held.count) {
+        if (members_[link].empty()) return;
         if (it.load > it.capacity * (1 + SAME)) return solve(link);
         it.level = INF;
         return give_leftover(link);
@@ -539,11 +544,9 @@ void Sharing::solve(std::int32_t link) {
 void Sharing::relax() {
     const std::uint64_t limit = work_.visits + 8 * on_links_ + 256;
     for (unsigned p = 0; p < priorities_; ++p) {
-        std::vector<Dirty>& heap = dirty_[p];
+        DirtyHeap& heap = dirty_[p];
         while (!heap.empty()) {
-            std::pop_heap(heap.begin(), heap.end(), std::greater<Dirty>());
-            const auto link = static_cast<std::int32_t>(heap.back() & 0xffffffffULL);
-            heap.pop_back();
+            const auto link = static_cast<std::int32_t>(heap.pop() & 0xffffffffULL);
             is_dirty_[link] = 0;
             update(link);
             if (work_.visits > limit) return fill_all();
@@ -561,133 +564,6 @@ void Sharing::settle() {
     }
     started_.clear();
     schedule();
-}
-
-// ---- full computation ----
-
-// Progressive filling: repeatedly fix the flows of the link with the lowest level. Fixing flows elsewhere can only raise the
-// level of a link, so that a heap with outdated (lower) keys finds the minimum.
-void Sharing::fill() {
-    const auto all = static_cast<std::int32_t>(link_.size());
-    full_rate_.assign(flows_.size(), -1);
-    full_limit_.assign(flows_.size(), -1);
-    full_level_.assign(all, INF);
-    std::vector<double> left(all), open(all), used(links_, 0.0);
-    std::vector<std::uint32_t> open_count(all);
-    std::vector<std::vector<Key>> heaps(priorities_);
-    for (std::int32_t link = 0; link < all; ++link)
-        if (!members_[link].empty()) heaps[held_[link].priority].push_back({0, link});
-    for (unsigned p = 0; p < priorities_; ++p) {
-        std::vector<Key>& heap = heaps[p];
-        for (Key& entry : heap) {
-            const std::int32_t link = entry.link;
-            left[link] = link < shared_ ? std::max(0.0, base_[link % links_] - used[link % links_]) : link_[link].capacity;
-            open_count[link] = static_cast<std::uint32_t>(members_[link].size());
-            for (const Member& member : members_[link]) open[link] += member.unit;
-            entry.key = left[link] / open[link];
-        }
-        std::make_heap(heap.begin(), heap.end());
-        while (!heap.empty()) {
-            std::pop_heap(heap.begin(), heap.end());
-            const Key top = heap.back();
-            heap.pop_back();
-            if (!open_count[top.link]) continue;
-            const double now = std::max(0.0, left[top.link]) / open[top.link];
-            if (now > top.key * (1 + SAME)) {
-                heap.push_back({now, top.link});
-                std::push_heap(heap.begin(), heap.end());
-                continue;
-            }
-            const std::vector<Member>& members = members_[top.link];
-            work_.visits += members.size();
-            double fixed = 0, units = 0;
-            for (const Member& member : members) {
-                const double rate = full_rate_[member.slot];
-                if (rate < 0) {
-                    units += member.unit;
-                } else {
-                    fixed += member.unit * (rate / flows_[member.slot].weight);
-                }
-            }
-            double capacity = link_[top.link].capacity;
-            if (top.link < shared_) {
-                const std::int32_t base = top.link % links_;
-                capacity = p ? std::max(0.0, base_[base] - (used[base] - fixed)) : base_[base];
-            }
-            const double level = std::max(0.0, capacity - fixed) / units;
-            full_level_[top.link] = level;
-            for (const Member& member : members) {
-                if (full_rate_[member.slot] >= 0) continue;
-                const double rate = level * flows_[member.slot].weight;
-                full_rate_[member.slot] = rate;
-                full_limit_[member.slot] = top.link;
-                for (std::uint32_t i = 0; i < member.count; ++i) {
-                    const Place& place = places_[member.first + i];
-                    left[place.link] -= place.unit * level;
-                    open[place.link] -= place.unit;
-                    --open_count[place.link];
-                    if (place.link < shared_) used[place.link % links_] += place.unit * level;
-                }
-            }
-        }
-    }
-}
-
-void Sharing::fill_all() {
-    ++work_.fills;
-    for (Slot slot = 0; slot < flows_.size(); ++slot)
-        if (flows_[slot].live) flows_[slot].pending = remaining(slot);
-    fill();
-    for (std::vector<Dirty>& heap : dirty_) {
-        for (const Dirty entry : heap) is_dirty_[entry & 0xffffffffULL] = 0;
-        heap.clear();
-    }
-    for (std::int32_t link = 0; link < static_cast<std::int32_t>(link_.size()); ++link) {
-        advance(link);
-        if (members_[link].empty()) continue;
-        link_[link].level = full_level_[link];
-        held_[link].count = 0;
-        touch(link);
-    }
-    for (Slot slot = 0; slot < flows_.size(); ++slot) {
-        Flow& flow = flows_[slot];
-        if (!flow.live) continue;
-        flow.limit = full_limit_[slot];
-        for (std::uint32_t i = 0; i < flow.count; ++i) {
-            const Place& place = places_[flow.first + i];
-            if (place.link != flow.limit) continue;
-            Held& held = held_[place.link];
-            const std::uint32_t at = place.member;
-            members_[place.link][at].finish = held.served + flow.pending / flow.weight;
-            swap_members(place.link, at, held.count++);
-            break;
-        }
-    }
-    for (std::int32_t link = 0; link < static_cast<std::int32_t>(link_.size()); ++link)
-        if (!members_[link].empty()) recount(link);
-    if (priorities_ == 1) return;
-    for (std::int32_t base = 0; base < links_; ++base) {
-        double left = base_[base];
-        for (unsigned p = 0; p < priorities_; ++p) {
-            const std::int32_t link = base + static_cast<std::int32_t>(p) * links_;
-            link_[link].capacity = std::max(0.0, left);
-            left -= load_of(link);
-        }
-    }
-}
-
-double Sharing::audit() {
-    const Work before = work_;
-    fill();
-    work_ = before;
-    double worst = 0;
-    for (Slot slot = 0; slot < flows_.size(); ++slot) {
-        if (!flows_[slot].live) continue;
-        const double exact = full_rate_[slot], have = rate(slot);
-        if (exact == have) continue;
-        worst = std::max(worst, std::fabs(exact - have) / std::max(std::fabs(exact), std::fabs(have)));
-    }
-    return worst;
 }
 
 }  // namespace railwright::flow

@@ -112,6 +112,7 @@ class Sharing {
         double units = 0;      // of the held flows
         double all_units = 0;  // of all flows
         double served = 0, since = 0;
+        double first = -1;  // the least `finish` of the held flows; below 0: to be found
         std::uint32_t count = 0;
         std::uint16_t drift = 0;
         std::uint8_t priority = 0;
@@ -124,6 +125,45 @@ class Sharing {
     };
     // A link to repair: the upper half of its level's bits (order to one part in 10^6 suffices) and its number.
     using Dirty = std::uint64_t;
+
+    // The links to repair, lowest first: a 4-ary heap.
+    class DirtyHeap {
+      public:
+        bool empty() const { return keys_.empty(); }
+        const std::vector<Dirty>& all() const { return keys_; }
+        void clear() { keys_.clear(); }
+
+        void push(Dirty key) {
+            std::size_t at = keys_.size();
+            keys_.push_back(key);
+            while (at && key < keys_[(at - 1) / 4]) {
+                keys_[at] = keys_[(at - 1) / 4];
+                at = (at - 1) / 4;
+            }
+            keys_[at] = key;
+        }
+
+        Dirty pop() {
+            const Dirty top = keys_[0], last = keys_.back();
+            keys_.pop_back();
+            const std::size_t size = keys_.size();
+            if (!size) return top;
+            std::size_t at = 0;
+            for (std::size_t first = 1; first < size; first = 4 * at + 1) {
+                std::size_t best = first;
+                const std::size_t end = first + 4 < size ? first + 4 : size;
+                for (std::size_t child = first + 1; child < end; ++child) best = keys_[child] < keys_[best] ? child : best;
+                if (keys_[best] >= last) break;
+                keys_[at] = keys_[best];
+                at = best;
+            }
+            keys_[at] = last;
+            return top;
+        }
+
+      private:
+        std::vector<Dirty> keys_;
+    };
 
     std::uint32_t take_places(std::uint32_t count);
     std::int32_t own_link(double cap, unsigned priority);
@@ -170,12 +210,13 @@ class Sharing {
     std::vector<Place> places_;
     std::vector<std::vector<std::uint32_t>> free_places_;  // by length
     std::uint32_t active_ = 0;
+    std::uint32_t longest_ = 0;     // hops of the longest path so far
     std::uint64_t on_links_ = 0;    // (flow, link) pairs
     std::uint32_t busy_links_ = 0;  // links with flows
 
     double now_ = 0;
     FinishHeap finish_;  // of links: when their next held flow ends
-    std::vector<std::vector<Dirty>> dirty_;  // a heap per priority
+    std::vector<DirtyHeap> dirty_;  // per priority
     std::vector<Slot> started_;
     std::vector<std::int32_t> touched_, disturbed_;
     std::vector<double> limited_bytes_;
