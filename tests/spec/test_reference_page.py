@@ -21,7 +21,13 @@ def test_keys_know_their_values_and_defaults():
     keys = {key.path: key for key in spec_keys()}
     assert keys["cluster.server"].default is None
     assert keys["backend.planes"].default == ""
-    assert (keys["frontend.oversubscription"].kind, keys["frontend.oversubscription"].default) == ("ratio: `3:1`", "3:1")
-    assert (keys["demand.checkpoint_interval"].kind, keys["demand.checkpoint_interval"].default) == ("time: `30 s`", "30 min")
+    assert (keys["frontend.oversubscription"].kind, keys["frontend.oversubscription"].default) == (
+        "ratio: `3:1`",
+        "3:1",
+    )
+    assert (keys["demand.checkpoint_interval"].kind, keys["demand.checkpoint_interval"].default) == (
+        "time: `30 s`",
+        "30 min",
+    )
     assert keys["economics.prices.KEY.date"].kind == "date: `2025-03`"
     assert keys["sites[].racks.feeds"].kind == "`1`, `2`"

@@ -18,7 +18,6 @@ from railwright.errors import InputError
 from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.tables import conform
 
-
 MOST_ROWS = 5_000_000
 
 

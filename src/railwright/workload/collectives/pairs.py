@@ -107,7 +107,8 @@ def rounds(placement: Placement, src: NDArray[np.integer], dst: NDArray[np.integ
         local[grid.ravel()] = np.tile(np.arange(width), grid.shape[0])
     nodes = ranks // width
     turn = _turns(nodes)[(node[dst] - node[src]) % nodes]
-    return turn * width + (local[dst] - local[src]) % width
+    order: NDArray[np.int64] = turn * width + (local[dst] - local[src]) % width
+    return order
 
 
 def _turns(nodes: int) -> NDArray[np.int64]:

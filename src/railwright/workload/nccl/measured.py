@@ -18,7 +18,7 @@ FITTED = ("NVIDIA/nccl-tests#212 (sjeaugey)", "NVIDIA/nccl#320 (sjeaugey)")
 
 @cache
 def forecasts() -> pl.DataFrame:
-    """Return the measurements with ``algorithm``, ``forecast_busbw`` (GB/s) and ``error_percent`` (null without a measurement)."""
+    """Return the measurements with ``algorithm``, ``forecast_busbw`` (GB/s) and ``error_percent`` (null if not measured)."""
     with files("railwright.workload.nccl").joinpath("data/measured.csv").open("rb") as stream:
         facts = pl.read_csv(stream)
     rows = []
