@@ -199,6 +199,11 @@ def format_bytes(value: float) -> str:
     return _format(value, ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1, "B")))
 
 
+def format_data(value: float) -> str:
+    """Return bytes as people read data sets and checkpoints, in decimal units: ``1 TB``, ``40 GB``."""
+    return _format(value, ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")))
+
+
 def format_gbps(value: float) -> str:
     """Return a rate given in Gb/s: ``400 Gb/s``, ``51.2 Tb/s``."""
     return _format(value, ((1e3, "Tb/s"), (1, "Gb/s"), (1e-3, "Mb/s")))

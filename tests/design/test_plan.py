@@ -105,3 +105,11 @@ def test_every_choice_has_a_reason(backend_plan: Callable[..., Plan]) -> None:
     plan = backend_plan(512, "dgx-h100", topology="rail-optimized", transport="infiniband")
     assert {"topology", "tiers", "spines", "cores", "load_balancing"} <= {r["what"] for r in plan.reasons}
     assert all(r["why"] for r in plan.reasons)
+
+
+def test_a_plan_whose_spec_was_edited_to_another_size_is_refused(tmp_path: Path) -> None:
+    folder = design_plan(_spec(cluster={"servers": 8, "server": "hgx-h100"}), load_catalog()).save(tmp_path / "plan")
+    head = folder / PLAN_FILE
+    head.write_text(head.read_text(encoding="utf-8").replace("servers: 8", "servers: 16"), encoding="utf-8")
+    with pytest.raises(InputError, match="asks for 16 servers, but the plan's tables have 8"):
+        load_plan(folder)

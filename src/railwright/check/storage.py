@@ -6,7 +6,7 @@ import polars as pl
 
 from railwright.check.engine import Hit, rule
 from railwright.design.plan import Plan
-from railwright.units import format_bytes, format_us
+from railwright.units import format_data, format_us
 
 
 def _appliances_gbytes_s(plan: Plan) -> tuple[float, float]:
@@ -30,7 +30,7 @@ def slow_checkpoint(plan: Plan) -> Iterator[Hit]:
     if took > demand.checkpoint_time * 1.001:
         yield Hit(
             "demand.checkpoint",
-            f"{format_bytes(demand.checkpoint)} take {format_us(took)} at {write / 1e9:.0f} GB/s; "
+            f"{format_data(demand.checkpoint)} take {format_us(took)} at {write / 1e9:.0f} GB/s; "
             f"allowed are {format_us(demand.checkpoint_time)}",
         )
 
@@ -47,7 +47,7 @@ def slow_restart(plan: Plan) -> Iterator[Hit]:
     if took > demand.restart_load_time * 1.001:
         yield Hit(
             "demand.restart_load_time",
-            f"{format_bytes(restart)} load in {format_us(took)} at {read / 1e9:.0f} GB/s; "
+            f"{format_data(restart)} load in {format_us(took)} at {read / 1e9:.0f} GB/s; "
             f"allowed are {format_us(demand.restart_load_time)}",
         )
 

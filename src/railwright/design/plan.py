@@ -19,6 +19,7 @@ from ruamel.yaml.error import YAMLError
 import railwright
 from railwright import tables
 from railwright.catalog.load import Catalog, load_catalog
+from railwright.design.context import count_servers, resolve_server
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
 
@@ -154,7 +155,7 @@ def load_plan(directory: Path) -> Plan:
     missing = [name for name in tables.PLAN_TABLES if name not in present]
     if missing:
         raise InputError(f"the plan has no table {missing[0]!r}", file=directory / f"{missing[0]}.parquet")
-    return Plan(
+    plan = Plan(
         spec=spec,
         catalog=load_catalog(user_file if user_file.is_file() else None),
         tables={name: tables.read(name, directory) for name in present},
@@ -162,3 +163,17 @@ def load_plan(directory: Path) -> Plan:
         reasons=tuple(head.get("reasons", ())),
         version=head["version"],
     )
+    _check_size(plan, file)
+    return plan
+
+
+def _check_size(plan: Plan, file: Path) -> None:
+    """Raise InputError when the spec in ``plan.yaml`` is of another size than the tables beside it."""
+    wanted, _ = count_servers(plan.spec, resolve_server(plan.spec, plan.catalog))
+    built = plan.devices.filter(pl.col("role") == "server").height
+    if wanted != built:
+        raise InputError(
+            f"asks for {wanted} servers, but the plan's tables have {built}: a plan is not edited but made again from its spec",
+            file=file,
+            key="spec.cluster",
+        )

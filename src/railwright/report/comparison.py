@@ -11,7 +11,7 @@ import polars as pl
 from railwright.check.views import switch_capacity
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
-from railwright.units import format_bytes, format_gbps, format_ratio
+from railwright.units import format_data, format_gbps, format_ratio
 
 FIBRE_US_PER_KM = 4.9
 """One-way delay of single-mode fibre (ITU-T G.652, group index 1.468)."""
@@ -85,8 +85,8 @@ def four_networks(plan: Plan) -> Comparison:
     """Return function, traffic, requirement and size of each of the four networks."""
     demand = plan.spec.demand
     storage_traffic = [
-        f"dataset reads of {format_bytes(demand.dataset_read)}/s" if demand.dataset_read else "dataset reads",
-        f"checkpoints of {format_bytes(demand.checkpoint)}" if demand.checkpoint else "checkpoints and model files",
+        f"dataset reads of {format_data(demand.dataset_read)}/s" if demand.dataset_read else "dataset reads",
+        f"checkpoints of {format_data(demand.checkpoint)}" if demand.checkpoint else "checkpoints and model files",
     ]
     texts = {
         "backend": (
@@ -161,7 +161,7 @@ def _frontend_traffic(plan: Plan) -> str:
     parts = ["north-south: users, APIs, inference, ingest"]
     if demand.requests:
         parts.append(
-            f"{demand.requests:,.0f} requests/s of {format_bytes(demand.request_bytes + demand.response_bytes)}"
+            f"{demand.requests:,.0f} requests/s of {format_data(demand.request_bytes + demand.response_bytes)}"
         )
     return ", ".join(parts)
 
