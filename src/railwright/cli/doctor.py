@@ -9,7 +9,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -34,8 +35,19 @@ class Need(BaseModel):
     needed: bool = False
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    as_json: Json = False,
+    validation: Annotated[
+        Path | None,
+        typer.Option(
+            "--validation", metavar="FILE", help="Compare the models with measurements and each other (minutes)."
+        ),
+    ] = None,
+) -> None:
     """Say what this machine lacks, and how to install it."""
+    if validation is not None:
+        _validate(validation, as_json=as_json)
+        return
     rows = [_row(name, need) for name, need in _needs().items()]
     lacking = [row for row in rows if row["needed"] and not row["present"]]
     if as_json:
@@ -48,6 +60,23 @@ def doctor(as_json: Json = False) -> None:
         typer.echo("\nready" if not lacking else f"\nnot ready: {', '.join(row['name'] for row in lacking)} missing")
     if lacking:
         raise typer.Exit(3)
+
+
+def _validate(file: Path, *, as_json: bool) -> None:
+    """Write the validation page; exit code 1 when a bar is missed."""
+    from railwright.cli.folders import write_file
+    from railwright.cli.output import console
+    from railwright.simulate.validation_page import validation_page
+
+    progress = console(sys.stderr)
+    page = validation_page(lambda what: None if as_json else progress.print(f"[dim]{what}[/dim]"))
+    write_file(file, page.text, force=True)
+    if as_json:
+        print_json({"path": str(file), "missed": list(page.missed)})
+    else:
+        typer.echo(f"{file} written; {'; '.join(page.missed) if page.missed else 'all bars met'}")
+    if page.missed:
+        raise typer.Exit(1)
 
 
 def _needs() -> dict[str, Need]:
