@@ -352,11 +352,25 @@ void Sharing::assign(Slot slot, std::int32_t to) {
     }
 }
 
-// Set the level of a link for the flows that it holds back. Returns whether another link should now hold one of them. The
-// inner loop has no branch that the processor would guess wrong: it treats the link like its neighbours and mends that after.
+// Set the level of a link for the flows that it holds back. Returns whether another link should now hold one of them.
 bool Sharing::move_level(std::int32_t link, double level) {
     advance(link);
     touch(link);
+    const std::uint32_t count = held_[link].count;
+    work_.visits += count;
+    if (disturbed_.size() < static_cast<std::size_t>(count) * longest_) disturbed_.resize(2 * static_cast<std::size_t>(count) * longest_);
+    const bool conflict = level > link_[link].level ? pass_on<true>(link, level) : pass_on<false>(link, level);
+    if (priorities_ > 1)
+        for (const Member *member = members_[link].data(), *end = member + count; member != end; ++member)
+            for (std::uint32_t hop = 0; hop < member->count; ++hop) give_leftover(places_[member->first + hop].link);
+    return conflict;
+}
+
+// Tell a link's new level to the other links of the flows that it holds back. The inner loop has no branch that the processor
+// would guess wrong: it treats the link like its neighbours and mends that after. Only a rise can overfill a link with room,
+// lift what a guard bounds, or let another link be lower.
+template <bool RISES>
+bool Sharing::pass_on(std::int32_t link, double level) {
     const std::uint32_t count = held_[link].count;
     const Member* members = members_[link].data();
     const double delta = level - link_[link].level, close = level * (1 - SAME);
@@ -366,21 +380,21 @@ bool Sharing::move_level(std::int32_t link, double level) {
     is_dirty_[link] = 1;
     Link* const links = link_.data();
     std::uint8_t* const is_dirty = is_dirty_.data();
-    if (disturbed_.size() < static_cast<std::size_t>(count) * longest_) disturbed_.resize(2 * static_cast<std::size_t>(count) * longest_);
     std::int32_t* const list = disturbed_.data();
     const Place* const places = places_.data();
     bool conflict = false;
     std::size_t found = 0;
-    work_.visits += count;
     for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t hops = members[i].count;
         const Place* place = places + members[i].first;
         for (const Place* end = place + hops; place != end; ++place) {
             Link& other = links[place->link];
             other.load += place->unit * delta;
-            other.guard = std::max(other.guard, level);
-            conflict |= other.level < close;
-            const bool fresh = disturbed(other) & !is_dirty[place->link];
+            if (RISES) {
+                other.guard = std::max(other.guard, level);
+                conflict |= other.level < close;
+            }
+            const bool fresh = (RISES ? disturbed(other) : other.level < INF) & !is_dirty[place->link];
             is_dirty[place->link] |= fresh;
             list[found] = place->link;
             found += fresh;
@@ -389,9 +403,6 @@ bool Sharing::move_level(std::int32_t link, double level) {
     link_[link] = own;
     is_dirty_[link] = own_dirty;
     for (std::size_t i = 0; i < found; ++i) queue(disturbed_[i]);
-    if (priorities_ > 1)
-        for (std::uint32_t i = 0; i < count; ++i)
-            for (std::uint32_t hop = 0; hop < members[i].count; ++hop) give_leftover(places_[members[i].first + hop].link);
     return conflict;
 }
 

@@ -94,7 +94,7 @@ class Sharing {
         std::uint32_t member;  // position in the link's members
         double unit;           // share * weight: load per unit of level
     };
-    struct Member {
+    struct alignas(32) Member {
         std::uint32_t first;
         std::uint16_t count, hop;
         Slot slot;
@@ -102,13 +102,13 @@ class Sharing {
         double finish;  // of a held flow: `served` at which it ends
     };
     // What a neighbour's move looks at, kept small for the cache.
-    struct Link {
+    struct alignas(32) Link {
         double level = INF;
         double load = 0;      // of the flows that other links hold back
         double capacity = 0;
         double guard = 0;     // no flow held elsewhere has a higher level than this
     };
-    struct Held {
+    struct alignas(64) Held {
         double units = 0;      // of the held flows
         double all_units = 0;  // of all flows
         double served = 0, since = 0;
@@ -185,6 +185,8 @@ class Sharing {
     void give_leftover(std::int32_t link);
     void assign(Slot slot, std::int32_t to);
     bool move_level(std::int32_t link, double level);
+    template <bool RISES>
+    bool pass_on(std::int32_t link, double level);
     void begin(Slot slot);
     void update(std::int32_t link);
     void recount(std::int32_t link);
