@@ -95,7 +95,7 @@ def flow_against_packet(progress: Callable[[str], None] = lambda _: None) -> pl.
         if case.gpus not in networks:
             plan = validation_plan(case.gpus)
             networks[case.gpus] = plan, network_from_plan(plan)
-        rows.append(_both(case, *networks[case.gpus]))
+        rows.append(run_both(case, *networks[case.gpus]))
     return pl.DataFrame(rows)
 
 
@@ -109,12 +109,13 @@ def small_messages() -> pl.DataFrame:
     rows = []
     for message in (2**18, 2**17, 2**16, 2**15):
         case = Case("all-to-all", 128, float(128 * message), "spray", failed=False)
-        told = _both(case, plan, network)
+        told = run_both(case, plan, network)
         rows.append({"message_bytes": float(message), **{key: told[key] for key in ("flow_us", "packet_us", "error")}})
     return pl.DataFrame(rows)
 
 
-def _both(case: Case, plan: Plan, network: Network) -> dict[str, object]:
+def run_both(case: Case, plan: Plan, network: Network) -> dict[str, object]:
+    """Run ``case`` with both engines on ``network`` of ``plan``; the columns of `flow_against_packet`."""
     traffic = collective_traffic(
         case.collective,
         case.size_bytes,
