@@ -24,10 +24,13 @@ from railwright.errors import InputError, nearest
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.latency import step_us
 from railwright.simulate.results import EngineResult
-from railwright.workload.collectives.build import MOST_PIECES, PHASE_CHUNKS, PIECE_BYTES
+from railwright.workload.collectives.build import MOST_PIECES, PIECE_BYTES, phase_chunks
 from railwright.workload.placement import Placement
 
 Wire = Literal["nvlink", "network"]
+
+WINDOW = 8
+"""Sends that a rank of an all-to-all has in flight: the default of `workload.collectives`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,10 @@ def phases_of(
     crossing_edges = leaves if leaves > 1 else 0
     ring_alpha = rates.nic_alpha + (rates.cross_alpha - rates.nic_alpha) * min(1.0, crossing_edges / domains)
 
+    # Of the levels of a tree, those that span leaves cross.
+    levels = math.log2(domains) if domains > 1 else 1.0
+    tree_alpha = rates.nic_alpha + (rates.cross_alpha - rates.nic_alpha) * min(1.0, math.log2(leaves) / levels)
+
     def network(bytes_: float, steps: float, *, crossing: float = 0.0) -> Phase:
         """``crossing`` of the bytes climb above the leaves, where the fabric has ``cross`` of the adapters' rate."""
         slowed = 1.0 + crossing * (1.0 / rates.cross - 1.0)
@@ -106,22 +113,22 @@ def phases_of(
         outside = size_bytes * (n - width) / n
         inside = size_bytes * (width - 1) / n + (outside * (width - 1) / width if domains > 1 else 0.0)
         above = size_bytes * (1 - 1 / leaves)
-        outer = [network(outside, domains - 1)] if domains > 1 else []
+        outer = [network(outside, math.ceil((domains - 1) / WINDOW))] if domains > 1 else []
         if leaves > 1:  # all at once: the adapters or the links above the leaves, whichever are slower
             climbing = above / (rates.nic * rates.cross)
             outer = [max(outer[0], Phase("network", above, outer[0].start_up_us, climbing), key=lambda p: p.moving_us)]
-        return [max((*outer, nvlink(inside, width - 1)), key=lambda phase: phase.time_us)] if width > 1 else outer
+        return [max((*outer, nvlink(inside, 1)), key=lambda phase: phase.time_us)] if width > 1 else outer
     if collective == "send-recv":
         return [network(size_bytes, 1)] if domains > 1 else [nvlink(size_bytes, 1)]
     if collective in ("broadcast", "reduce"):
-        return [_pieces(size_bytes / width, domains - 1, n - domains, 1, max(1, width - 1), rates, nic_alpha)]
+        return [_pieces(size_bytes / width, domains - 1, n - domains, 1, max(1, width - 1), rates, ring_alpha)]
     if algorithm in ("ring", "ring-flat"):
         return [_ring(turns * (n - 1), size_bytes / (n * width), n, domains, rates, ring_alpha)]
     shard = size_bytes / width
     if algorithm == "tree":
         depth = math.ceil(math.log2(domains))
         # Two trees per rail, each with half of the rail's data: a domain sends up once and down twice, in one tree or the other.
-        return [_pieces(shard / 2, 2 * depth, 2 * (width - 1), 4, 2 * max(1, width - 1), rates, nic_alpha)]
+        return [_pieces(shard / 2, 2 * depth, 2 * (width - 1), 4, 2 * max(1, width - 1), rates, tree_alpha)]
     scatter = [nvlink(size_bytes * (width - 1) / width, 1)] if width > 1 else []
     if algorithm in ("hierarchical", "nvls"):
         outer_bytes = turns * (domains - 1) / domains * shard
@@ -135,7 +142,7 @@ def phases_of(
         between = [network(outside * shard, steps, crossing=far / outside)] if domains > 1 else []
     elif algorithm == "nvls-tree":
         depth = math.ceil(math.log2(domains))
-        between = [network(turns * shard, turns * depth)] if domains > 1 else []
+        between = [_pieces(shard / 2, turns * depth, 0, 4, 1, rates, tree_alpha)] if domains > 1 else []
     elif algorithm == "collnet":
         between = [network(shard, 2)] if domains > 1 else []
     else:
@@ -157,11 +164,11 @@ ALGORITHMS = ("ring", "ring-flat", "hierarchical", "nvls", "nvls-tree", "tree", 
 def time_of(phases: list[Phase], chunks: int = 1) -> float:
     """Return the time in us of phases that follow each other, with the data cut into ``chunks`` that overlap as in a pipeline.
 
-    The first chunk takes all phases, each further one only the time of the busiest wire; start-up is paid once.
+    The first chunk takes all phases, each further one only those of the busiest wire; each pays the start-up again.
     """
-    moving = sum(phase.moving_us for phase in phases)
-    busiest = max(sum(phase.moving_us for phase in phases if phase.wire == wire) for wire in ("nvlink", "network"))
-    return sum(phase.start_up_us for phase in phases) + moving / chunks + (chunks - 1) / chunks * busiest
+    parts = [(phase.wire, phase.start_up_us + phase.moving_us / chunks) for phase in phases]
+    busiest = max(sum(time_us for on, time_us in parts if on == wire) for wire in ("nvlink", "network"))
+    return sum(time_us for _, time_us in parts) + (chunks - 1) * busiest
 
 
 def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_alpha: float) -> Phase:
@@ -189,16 +196,19 @@ def _pieces(
 ) -> Phase:
     """Return ``data`` bytes that travel in pieces along ``outer`` network and ``inner`` NVLink edges, one piece behind the other.
 
-    The first piece makes the whole trip on empty wires, each further one adds the longest edge, where ``on_nic`` or
-    ``on_nvlink`` pieces share a GPU's port.
+    A piece makes the whole trip, each further one adds the longest edge, where ``on_nic`` or ``on_nvlink`` pieces share a GPU's
+    port. On the trip a piece meets others of its domain: an NVLink port that is busy for a share ``rho`` of the time takes
+    ``1 / (1 - rho)`` as long (mean sojourn under processor sharing; Kleinrock, Queueing Systems II, 1976, 4.4).
     """
     pieces = min(MOST_PIECES, max(1, math.ceil(data / PIECE_BYTES)))
     piece = data / pieces
     network_us = nic_alpha + piece * on_nic / rates.nic if outer else 0.0
     nvlink_us = rates.nvlink_alpha + piece * on_nvlink / rates.nvlink if inner else 0.0
     wire: Wire = "network" if network_us >= nvlink_us else "nvlink"
-    trip = outer * (nic_alpha + piece / rates.nic) + inner * (rates.nvlink_alpha + piece / rates.nvlink)
     longest = max(network_us, nvlink_us)
+    idle = 1 - piece * on_nvlink / rates.nvlink / longest if pieces > 1 and longest else 1.0
+    crowd = min(on_nvlink, 1 / idle) if idle > 0 else on_nvlink
+    trip = outer * (nic_alpha + piece / rates.nic) + inner * (rates.nvlink_alpha + crowd * piece / rates.nvlink)
     share = on_nic if wire == "network" else on_nvlink
     return Phase(wire, data * share, trip, (pieces - 1) * longest)
 
@@ -211,7 +221,8 @@ def simulate_analytic(
     rates = rates_of(plan)
     phases = phases_of(collective, size_bytes, placement, algorithm, rates, _leaves_of(plan, placement))
     pipelined = algorithm not in ("ring", "ring-flat") and len(phases) > 1
-    took = time_of(phases, PHASE_CHUNKS if pipelined else 1)
+    width = placement.ranks // placement.domains
+    took = time_of(phases, phase_chunks(size_bytes, width, placement.domains) if pipelined else 1)
     slowest = max(phases, key=lambda phase: phase.time_us, default=None)
     why = (
         () if slowest is None else (f"{slowest.wire} carries {slowest.bytes:,.0f} bytes per GPU in its slowest phase",)
