@@ -7,12 +7,12 @@ collectives of few flows, and up to ``PAIR_RANKS`` for the all-to-all, whose flo
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.errors import InputError
+from railwright.simulate.matrix import TrafficMatrix, traffic_matrix
 from railwright.simulate.plan_network import placement_of
 from railwright.simulate.results import SimulationResult
 from railwright.simulate.run import default_algorithm, simulate_collective
@@ -25,7 +25,6 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "all-t
 FLOW_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 FLOW_RANKS = 16_384
 PAIR_RANKS = 1024
-MATRIX_CELLS = 128
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,14 @@ def survey(plan: Plan, *, seed: int | None = None, progress: Callable[[str], Non
         result = simulate_collective(plan, collective, FLOW_SIZE, engine="flow", seed=seed)
         results.append(result)
         rows.append(_row(result))
-    matrix, labels, unit, shares = _who_to_whom(plan)
+    matrix = _who_to_whom(plan)
     return Survey(
         runs=pl.DataFrame(rows),
         utilisation=_utilisation(plan, results),
-        matrix=matrix,
-        matrix_labels=labels,
-        matrix_unit=unit,
-        shares=shares,
+        matrix=matrix.cells.tolist(),
+        matrix_labels=matrix.labels,
+        matrix_unit=matrix.unit,
+        shares=matrix.shares,
         nic_gbytes_s_per_server=server.backend.count * server.backend.ports * server.backend.gbps / 8,
         engines=("analytic", "flow") if results else ("analytic",),
         notes=tuple(notes),
@@ -117,42 +116,17 @@ def _utilisation(plan: Plan, results: list[SimulationResult]) -> pl.DataFrame:
     return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
 
 
-def _who_to_whom(plan: Plan) -> tuple[list[list[float]], list[str], str, dict[str, float]]:
-    """Return the bytes between GPUs of one all-reduce and one all-to-all of the same size, and their shares by kind of path.
+def _who_to_whom(plan: Plan) -> TrafficMatrix:
+    """Return the bytes between GPUs of one all-reduce and one all-to-all of the same size.
 
-    GPUs beyond ``MATRIX_CELLS`` are summed in blocks of equal size. The all-to-all is that of the first ``PAIR_RANKS``.
+    The all-to-all is that of the first ``PAIR_RANKS``.
     """
     everywhere = placement_of(plan)
     few = everywhere if everywhere.ranks <= PAIR_RANKS else placement_of(plan, PAIR_RANKS)
-    parts = []
-    for name, placement in (("all-reduce", everywhere), ("all-to-all", few)):
-        if placement.ranks < 2:
-            raise InputError("one GPU has nobody to talk to; a cluster needs at least 2", key="cluster.gpus")
-        traffic = collective_traffic(
-            name, FLOW_SIZE, placement, algorithm=default_algorithm(plan, name, FLOW_SIZE, placement)
-        )
-        sends = traffic.filter(pl.col("kind") == "send").select(
-            "src", "dst", bytes=pl.col("bytes") * pl.col("repeat").fill_null(1)
-        )
-        parts.append(sends.group_by("src", "dst").agg(pl.col("bytes").sum()))
-    pairs = pl.concat(parts).group_by("src", "dst").agg(pl.col("bytes").sum()).sort("src", "dst")
-    src, dst, amount = pairs["src"].to_numpy(), pairs["dst"].to_numpy(), pairs["bytes"].to_numpy()
-    order = np.argsort(everywhere.gpu)
-    at = order[np.searchsorted(everywhere.gpu, np.stack([src, dst]), sorter=order)]
-    inside = everywhere.domain[at[0]] == everywhere.domain[at[1]]
-    same_rail = everywhere.rail[at[0]] == everywhere.rail[at[1]]
-    total = amount.sum()
-    shares = {
-        "NVLink": float(amount[inside].sum() / total),
-        "network, same rail": float(amount[~inside & same_rail].sum() / total),
-        "network, cross rail": float(amount[~inside & ~same_rail].sum() / total),
-    }
-    block = -(-everywhere.ranks // MATRIX_CELLS)
-    cells = -(-everywhere.ranks // block)
-    matrix = np.zeros((cells, cells))
-    np.add.at(matrix, (src // block, dst // block), amount)
-    labels = [
-        f"GPU {i}" if block == 1 else f"GPUs {i * block}-{min((i + 1) * block, everywhere.ranks) - 1}"
-        for i in range(cells)
+    if everywhere.ranks < 2:
+        raise InputError("one GPU has nobody to talk to; a cluster needs at least 2", key="cluster.gpus")
+    jobs = [
+        collective_traffic(name, FLOW_SIZE, placement, algorithm=default_algorithm(plan, name, FLOW_SIZE, placement))
+        for name, placement in (("all-reduce", everywhere), ("all-to-all", few))
     ]
-    return matrix.tolist(), labels, "bytes" if block == 1 else f"bytes between blocks of {block} GPUs", shares
+    return traffic_matrix(pl.concat(jobs), everywhere)
