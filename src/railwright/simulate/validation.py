@@ -100,17 +100,19 @@ def flow_against_packet(progress: Callable[[str], None] = lambda _: None) -> pl.
 
 
 def small_messages() -> pl.DataFrame:
-    """Return what becomes of a sprayed all-to-all of 128 GPUs as its messages shrink.
+    """Return what becomes of a healthy, sprayed all-to-all as its messages shrink below the size of the 24 cases.
 
-    Columns: message_bytes, flow_us, packet_us, error.
+    Columns: gpus, message_bytes, flow_us, packet_us, error.
     """
-    plan = validation_plan(128)
-    network = network_from_plan(plan)
     rows = []
-    for message in (2**18, 2**17, 2**16, 2**15):
-        case = Case("all-to-all", 128, float(128 * message), "spray", failed=False)
-        told = run_both(case, plan, network)
-        rows.append({"message_bytes": float(message), **{key: told[key] for key in ("flow_us", "packet_us", "error")}})
+    for gpus, largest in ((128, 18), (256, 17)):
+        plan = validation_plan(gpus)
+        network = network_from_plan(plan)
+        for power in range(largest, 14, -1):
+            case = Case("all-to-all", gpus, float(gpus * 2**power), "spray", failed=False)
+            told = run_both(case, plan, network)
+            figures = {key: told[key] for key in ("flow_us", "packet_us", "error")}
+            rows.append({"gpus": gpus, "message_bytes": float(2**power), **figures})
     return pl.DataFrame(rows)
 
 
