@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from railwright import _native
 from railwright.errors import InputError, RailwrightError
-from railwright.simulate.failures import Condition, Failure, condition, parse_failures, times_us
+from railwright.simulate.failures import Condition, Failure, condition, describe, parse_failures, times_us
 from railwright.simulate.flow_columns import WHOLE, Operations, operations
 from railwright.simulate.network import SCALE_UP, Network
 from railwright.simulate.paths import (
@@ -123,19 +123,23 @@ def simulate_flows(
         flows=_flows(traffic, ops, run, raw),
         links_used=_links(network, run, bytes_, finish_us),
         counters=counters,
-        why=tuple(_explain(network, ops, run, held_back, raw)),
+        why=(*_broken(network, failures), *_explain(network, ops, run, held_back, finish_us, raw)),
         steps=_steps(traffic, raw),
     )
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What goes into the native engine, and what is needed to read its answer. ``flow_op`` is the operation of each flow."""
+    """What goes into the native engine, and what is needed to read its answer.
+
+    ``flow_op`` is the operation of each flow; ``capacity`` (joined links summed) and ``line`` (each link) are bytes per us.
+    """
 
     arrays: dict[str, NDArray[Any]]
     paths: Paths
     flow_op: NDArray[np.int64]
     capacity: NDArray[np.float64]
+    line: NDArray[np.float64]
     hops: NDArray[np.int64]
 
 
@@ -179,7 +183,8 @@ def _prepare(
     if lost.size:
         raise InputError(no_path(network, src, dst, lost))
     usable = _usable(network, options)
-    capacity = _joined(paths, state.gbps * usable)
+    line = state.gbps * usable
+    capacity = _joined(paths, line)
     changes, reroutes, extra = _later(network, failures, later, options, paths, paths_in, usable)
     all_paths = [paths, *extra]
     offsets = np.concatenate([[0], *(np.diff(found.offset) for found in all_paths)]).cumsum()
@@ -207,7 +212,7 @@ def _prepare(
         **changes,
         **reroutes,
     }
-    return _Run(arrays, paths, flow_op, capacity, np.diff(paths.offset))
+    return _Run(arrays, paths, flow_op, capacity, line, np.diff(paths.offset))
 
 
 def _usable(network: Network, options: FlowOptions) -> NDArray[np.float64]:
@@ -340,17 +345,34 @@ def _steps(traffic: pl.DataFrame, raw: dict[str, Any]) -> pl.DataFrame:
     return conform("steps", jobs.with_columns(step=pl.lit(0)))
 
 
+def _broken(network: Network, failures: list[Failure]) -> list[str]:
+    """Return one sentence per failure: what it takes out or slows down, when, and which endpoints it cuts off."""
+    said = []
+    for row in describe(failures, network).iter_rows(named=True):
+        what = [f"{row[name]:,} {name}" for name in ("nodes", "cables") if row[name]]
+        state = f"at {row['share']:.0%} of the rate" if row["share"] else "out"
+        when = f" from {row['at_us']:,.0f} us on" if row["at_us"] else ""
+        cut = f"; {row['endpoints']:,} endpoints lose their last link" if row["endpoints"] else ""
+        said.append(f"{row['text']}: {' and '.join(what)} {state}{when}{cut}")
+    return said
+
+
 def _explain(
-    network: Network, ops: Operations, run: _Run, held_back: NDArray[np.float64], raw: dict[str, Any]
+    network: Network,
+    ops: Operations,
+    run: _Run,
+    held_back: NDArray[np.float64],
+    finish_us: float,
+    raw: dict[str, Any],
 ) -> list[str]:
     said = []
-    total = float((ops.bytes * ops.repeat).sum())
-    worst = int(np.argmax(held_back)) if held_back.size else 0
-    if total > 0 and held_back.size and held_back[worst] > 0:
-        alike = int(np.count_nonzero(held_back >= held_back[worst] * (1 - 1e-9)))
+    limiting = held_back / np.maximum(run.line * finish_us, 1e-300)
+    if limiting.size and limiting.max() > 0:
+        worst = int(np.argmax(limiting))
+        alike = int(np.count_nonzero(limiting >= limiting[worst] * (1 - 1e-6)))
         ends = f"{network.node_name[int(network.link_src[worst])]} → {network.node_name[int(network.link_dst[worst])]}"
-        others = f" (and {alike - 1} others as much)" if alike > 1 else ""
-        said.append(f"{ends}{others} held back most bytes: {held_back[worst]:,.0f}")
+        others = f" (and {alike - 1:,} others as long)" if alike > 1 else ""
+        said.append(f"{ends}{others} set the pace of its flows for {limiting[worst]:.0%} of the time")
     relayed = int(np.count_nonzero(run.paths.relayed))
     if relayed:
         said.append(f"{relayed:,} flows take another GPU's adapter: their own leads nowhere")

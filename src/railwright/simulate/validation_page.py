@@ -170,8 +170,9 @@ the sprayed one missed the bar by far, part of it by a defect (all GPUs of a ser
 what follows, and the cases were made larger. These are the sizes below, with the same bar: {missed} of {table.height} miss it.
 
 All leaves up, sprayed, eight messages in flight per GPU. The flow engine keeps alike GPUs in step: all eight messages end
-together and the next eight start together, a path's delay later. Packets get out of step by themselves and hide the delay. It matters when
-eight messages are about as short as the delay (8 x 32 KiB are 5 us at 400 Gb/s, a path takes 3 us): use the packet engine there.
+together and the next eight start together, a path's delay later. Packets get out of step by themselves and hide the delay.
+It matters when eight messages are about as short as the delay (8 x 32 KiB are 5 us at 400 Gb/s, a path takes 3 us): use the
+packet engine there.
 
 {_table(("GPUs", "message", "flow (us)", "packet (us)", "error"), rows)}"""
 
@@ -196,8 +197,7 @@ def _forms(table: pl.DataFrame) -> str:
     return f"""## Analytic and flow engine against closed forms
 
 S = 1 GiB, B = payload rate of a 400G adapter, V = 450 GB/s of NVLink, n GPUs. The forms count bytes and no latency or filling of
-pipelines, so that nothing may be faster. A broadcast is a chain through every GPU of every server: its filling grows with n,
-and the analytic engine takes NVLink as free while it fills.
+pipelines, so that nothing may be faster. A broadcast is a chain through every GPU of every server: its filling grows with n.
 
 {_table(columns, rows)}"""
 
