@@ -71,7 +71,7 @@ def simulate_own(
         algbw_gbytes_s=rate,
         busbw_gbytes_s=rate,
         engine=result,
-        bottleneck=bottlenecks(user.network, result.links_used),
+        bottleneck=bottlenecks(user.network, result),
     )
 
 

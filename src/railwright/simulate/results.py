@@ -59,7 +59,7 @@ class SimulationResult:
     """One collective on one network. Its times and bandwidths are NaN when the engine gives a diagnosis (None in JSON).
 
     ``algbw_gbytes_s = size / time`` and ``busbw = algbw * bus factor``, both decimal GB/s as in nccl-tests. ``setting`` says
-    what was simulated (engine, algorithm, paths, failures, seed), ``bottleneck`` names the most used links.
+    what was simulated (engine, algorithm, paths, failures, seed), ``bottleneck`` names the links that held it up.
     """
 
     setting: Mapping[str, Any]

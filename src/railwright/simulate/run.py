@@ -98,7 +98,7 @@ def simulate_collective(
             pinned=read_paths(path_file, network, traffic) if path_file else None,
             packet=PacketExtras(iterations, tuple(background), expected.finish_us if expected else 0.0, sample_us),
         )
-        bottleneck = bottlenecks(network, result.links_used)
+        bottleneck = bottlenecks(network, result)
     time_us = result.finish_us / iterations
     algbw = size_bytes / time_us / 1e3 if time_us else 0.0
     return SimulationResult(
@@ -180,8 +180,12 @@ def run_engine(
     return simulate_plan_packets(plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet)
 
 
-def bottlenecks(network: Network, links_used: pl.DataFrame, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
-    """Return the most used directions of links: ``{"from", "to", "link_id", "util", "bytes"}``, the busiest first."""
+def bottlenecks(network: Network, result: EngineResult, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
+    """Return the directions of links that held the run up: ``{"from", "to", "link_id", "util", "bytes", "pace"}``, worst first.
+
+    ``pace`` is the share of the time for which the link set the rate of flows; the flow engine knows it and is ordered by it.
+    Where it is None the most used links come first.
+    """
     ends = pl.DataFrame(
         {
             "link_id": network.link_id.repeat(2),
@@ -190,8 +194,11 @@ def bottlenecks(network: Network, links_used: pl.DataFrame, most: int = BOTTLENE
             "to": network.node_name.gather(network.link_dst),
         }
     )
-    top = links_used.filter(pl.col("bytes") > 0).sort(
-        ["util", "bytes", "link_id", "forward"], descending=[True, True, False, True]
+    none = pl.DataFrame(schema={"link_id": pl.UInt32, "forward": pl.Boolean, "pace": pl.Float64})
+    pace = result.details.get("pace", none)
+    used = result.links_used.filter(pl.col("bytes") > 0).join(pace, on=["link_id", "forward"], how="left")
+    top = used.sort(
+        ["pace", "util", "bytes", "link_id", "forward"], descending=[True, True, True, False, True], nulls_last=True
     )
     named = top.head(most).join(ends, on=["link_id", "forward"], how="left", maintain_order="left")
-    return tuple(named.select("from", "to", "link_id", "util", "bytes").iter_rows(named=True))
+    return tuple(named.select("from", "to", "link_id", "util", "bytes", "pace").iter_rows(named=True))

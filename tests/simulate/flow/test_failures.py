@@ -109,3 +109,13 @@ def test_a_wrong_text_is_told_what_would_be_right(leaf_spine, text: str, message
 def test_random_needs_cables_between_switches(star) -> None:
     with pytest.raises(InputError, match="no cable between switches"):
         parse_failures(["random:2%"], star(3))
+
+
+def test_the_link_that_sets_the_pace_is_named_and_not_the_busy_ones(star, sends) -> None:
+    traffic = sends(*((h, (h + 1) % 6, 1e5) for h in range(6)), repeat=10, group=0)
+    result = simulate_flows(star(6), traffic, FlowOptions(fail=("nic:h2@50%",)))
+    worst = result.details["pace"].sort("pace", descending=True).row(0, named=True)
+    assert (worst["link_id"], worst["forward"]) == (2, True)
+    assert worst["pace"] == pytest.approx(1.0)
+    assert any("h2 → s6" in sentence for sentence in result.why)
+    assert any("1 cables at 50% of the rate" in sentence for sentence in result.why)
