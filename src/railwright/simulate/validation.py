@@ -209,7 +209,7 @@ def against_closed_forms() -> pl.DataFrame:
 
 
 def _forms() -> Iterator[tuple[_Form, Plan]]:
-    size, rate, nvlink = float(2**30), 50e3 * goodput_share("rocev2"), 450e3
+    size, rate, nvlink = float(2**30), 50e3 * goodput_share("rocev2"), 18 * 20.6e3
     server = validation_plan(8, "rail-only", "tiers: 1")
     ring = 2 * 7 / 8 * size / nvlink
     yield _Form("all-reduce", "ring", 8, "one server", "2(n-1)/n · S / V", ring), server
