@@ -197,7 +197,8 @@ def _forms(table: pl.DataFrame) -> str:
     return f"""## Analytic and flow engine against closed forms
 
 S = 1 GiB, B = payload rate of a 400G adapter, V = 371 GB/s of NVLink (18 links as NCCL counts them), n GPUs. The forms count
-bytes and no latency or filling of pipelines, so that nothing may be faster. A broadcast is a chain through every GPU of every server: its filling grows with n.
+bytes and no latency or filling of pipelines, so that nothing may be faster. A broadcast is a chain through every GPU of every
+server: its filling grows with n.
 
 {_table(columns, rows)}"""
 
