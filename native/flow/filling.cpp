@@ -23,7 +23,7 @@ void Sharing::fill() {
         std::vector<Key>& heap = heaps[p];
         for (Key& entry : heap) {
             const std::int32_t link = entry.link;
-            left[link] = link < shared_ ? std::max(0.0, base_[link % links_] - used[link % links_]) : link_[link].capacity;
+            left[link] = link < shared_ ? std::max(0.0, base_[base_of(link)] - used[base_of(link)]) : link_[link].capacity;
             open_count[link] = static_cast<std::uint32_t>(members_[link].size());
             for (const Member& member : members_[link]) open[link] += member.unit;
             entry.key = left[link] / open[link];
@@ -53,7 +53,7 @@ void Sharing::fill() {
             }
             double capacity = link_[top.link].capacity;
             if (top.link < shared_) {
-                const std::int32_t base = top.link % links_;
+                const std::int32_t base = base_of(top.link);
                 capacity = p ? std::max(0.0, base_[base] - (used[base] - fixed)) : base_[base];
             }
             const double level = std::max(0.0, capacity - fixed) / units;
@@ -68,7 +68,7 @@ void Sharing::fill() {
                     left[place.link] -= place.unit * level;
                     open[place.link] -= place.unit;
                     --open_count[place.link];
-                    if (place.link < shared_) used[place.link % links_] += place.unit * level;
+                    if (place.link < shared_) used[base_of(place.link)] += place.unit * level;
                 }
             }
         }

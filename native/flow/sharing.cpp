@@ -177,7 +177,7 @@ void Sharing::advance(std::int32_t link) {
     if (link_[link].level < INF && held.since < now_) {
         const double served = link_[link].level * (now_ - held.since);
         held.served += served;
-        (link < shared_ ? limited_bytes_[link % links_] : capped_bytes_) += held.units * served;
+        (link < shared_ ? limited_bytes_[base_of(link)] : capped_bytes_) += held.units * served;
     }
     held.since = now_;
 }
@@ -271,7 +271,7 @@ void Sharing::skip(double cycles, double duration) {
 // A change of class p's load on a link changes what the classes after p find there.
 void Sharing::give_leftover(std::int32_t link) {
     if (priorities_ == 1 || link >= shared_) return;
-    const std::int32_t base = link % links_;
+    const std::int32_t base = base_of(link);
     double left = base_[base];
     for (unsigned p = 0; p < priorities_; ++p) {
         const std::int32_t own = base + static_cast<std::int32_t>(p) * links_;

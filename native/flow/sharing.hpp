@@ -165,6 +165,8 @@ class Sharing {
         std::vector<Dirty> keys_;
     };
 
+    // The network's link of a (priority, link) pair.
+    std::int32_t base_of(std::int32_t link) const { return link < links_ ? link : link % links_; }
     std::uint32_t take_places(std::uint32_t count);
     std::int32_t own_link(double cap, unsigned priority);
     void put(std::int32_t link, std::uint32_t at, const Member& member);
