@@ -1,8 +1,9 @@
 """The network of a plan as the engines see it: GPUs with their NIC ports, switches, and the NVLink inside the domains.
 
 Endpoint ``e`` is the GPU with global id ``e`` (server by server). Where a server has fewer NICs than GPUs, a node of kind
-SWITCH stands for each NIC and its GPUs hang on it at the rate of their PCIe slot. Propagation follows the cable's length once
-the plan has cables, and a typical length per tier before that.
+SWITCH stands for each NIC and its GPUs hang on it at the rate of their PCIe slot. On the other networks endpoints are boxes:
+servers first, then the others. Propagation follows the cable's length once the plan has cables, and a typical length per tier
+before that.
 """
 
 import numpy as np
@@ -22,6 +23,10 @@ NS_PER_M = 4.9
 
 ASSUMED_LENGTH_M = {"host": 5.0, "leaf_spine": 30.0, "spine_core": 60.0}
 """Lengths taken before cabling: a neighbouring rack, a row, a hall."""
+OTHER_LENGTH_M = 30.0
+
+FORWARDING = ("leaf", "spine", "core", "border", "tor", "oob", "firewall")
+"""Boxes that pass traffic on; all others end it."""
 
 SCALE_UP_HOP_NS = 250.0
 """One way through an NVSwitch, half on each link. Not published by the vendor; unverified."""
@@ -38,6 +43,8 @@ def network_from_plan(plan: Plan, network: str = "backend", *, exact_lengths: bo
     Raises InputError when the plan has no such network.
     """
     fabric = _fabric_of(plan, network)
+    if fabric != "backend":
+        return _network_of_boxes(plan, fabric, exact_lengths=exact_lengths)
     links = plan.links.filter((pl.col("network") == fabric) & pl.col("tier").is_in(list(ASSUMED_LENGTH_M)))
     if links.is_empty():
         raise InputError(f"the plan has no {network} links to simulate", key=network)
@@ -151,6 +158,38 @@ def placement_of(plan: Plan, ranks: int | list[int] | None = None) -> Placement:
     )
 
 
+def _network_of_boxes(plan: Plan, fabric: str, *, exact_lengths: bool) -> Network:
+    """Return a network whose endpoints are boxes: servers in order, then the others that its links reach."""
+    links = plan.named_links().filter(pl.col("network") == fabric)
+    if links.is_empty():
+        raise InputError(f"the plan has no {fabric} links to simulate", key=fabric)
+    reached = pl.concat([links[f"{side}_device_id"] for side in ("a", "b")]).unique()
+    passes_on = pl.col("role").is_in(FORWARDING)
+    boxes = plan.devices.filter(pl.col("device_id").is_in(reached.implode())).sort(
+        passes_on, pl.col("role").cast(pl.String) != "server", "device_id"
+    )
+    hosts = boxes.filter(~passes_on).height
+    node = pl.DataFrame({"device_id": boxes["device_id"], "node": np.arange(boxes.height)})
+    ends = [
+        links.select(device_id=f"{side}_device_id").join(node, on="device_id", maintain_order="left")["node"].to_numpy()
+        for side in ("a", "b")
+    ]
+    delay = links.select(_lengths(plan, exact=exact_lengths)).to_series().to_numpy() * NS_PER_M
+    facts = _switch_facts(plan, boxes["model"][hosts:])
+    nothing = np.zeros(hosts)
+    return Network(
+        node_name=boxes["name"].rename("node"),
+        node_kind=np.repeat(np.array([HOST, SWITCH], np.uint8), [hosts, boxes.height - hosts]),
+        node_buffer_bytes=np.concatenate([nothing, facts["buffer_bytes"].to_numpy()]),
+        node_latency_ns=np.concatenate([nothing, facts["latency_ns"].to_numpy()]),
+        link_src=np.column_stack(ends).ravel().astype(np.int32),
+        link_dst=np.column_stack(ends[::-1]).ravel().astype(np.int32),
+        link_gbps=np.repeat(links["speed_gbps"].to_numpy(), 2),
+        link_delay_ns=np.repeat(delay, 2),
+        link_id=links["link_id"].to_numpy(),
+    )
+
+
 def _fabric_of(plan: Plan, network: str) -> str:
     converge = plan.spec.converge
     return (
@@ -159,7 +198,8 @@ def _fabric_of(plan: Plan, network: str) -> str:
 
 
 def _lengths(plan: Plan, *, exact: bool) -> pl.Expr:
-    assumed = pl.col("tier").cast(pl.String).replace_strict(ASSUMED_LENGTH_M, return_dtype=pl.Float64)
+    tier = pl.col("tier").cast(pl.String)
+    assumed = tier.replace_strict(ASSUMED_LENGTH_M, default=OTHER_LENGTH_M, return_dtype=pl.Float64)
     cables = plan.table("cables").drop_nulls("length_m")
     if cables.is_empty():
         return assumed
@@ -178,15 +218,16 @@ def _endpoint_names(servers: pl.Series, count: int, what: str) -> pl.Series:
 
 def _switch_facts(plan: Plan, models: pl.Series) -> pl.DataFrame:
     used = models.unique(maintain_order=True)
-    platforms = [plan.catalog.switches[key] for key in used]
+    platforms = [plan.catalog.switches.get(key) for key in used]
     facts = pl.DataFrame(
         {
             "model": used,
-            "buffer_bytes": [float(platform.buffer_bytes or 0) for platform in platforms],
-            "latency_ns": [platform.latency_ns or UNKNOWN_SWITCH_NS for platform in platforms],
-        }
+            "buffer_bytes": [float(platform.buffer_bytes or 0) if platform else 0.0 for platform in platforms],
+            "latency_ns": [(platform.latency_ns if platform else None) or UNKNOWN_SWITCH_NS for platform in platforms],
+        },
+        schema={"model": pl.String, "buffer_bytes": pl.Float64, "latency_ns": pl.Float64},
     )
-    return models.to_frame("model").join(facts, on="model", maintain_order="left")
+    return models.to_frame("model").join(facts, on="model", how="left", nulls_equal=True, maintain_order="left")
 
 
 def port_counts(network: Network) -> NDArray[np.int64]:
