@@ -37,9 +37,9 @@ def test_every_gpu_has_its_adapter_ports_and_one_nvlink_port(name: str, ports: i
     assert network.hosts == placement_of(plan_of(name)).ranks
     assert set(ports_of(network, SWITCH).tolist()) == {ports}
     assert set(ports_of(network, SCALE_UP).tolist()) == {1}
-    backend = plan_of(name).links.filter(
-        (pl.col("network") == "backend") & pl.col("tier").is_in(["host", "leaf_spine", "spine_core"])
-    )
+    # Subnet managers hang on leaves too; they are neither endpoints nor switches.
+    fabric = pl.all_horizontal(pl.col("a_role", "b_role").is_in(["server", "leaf", "spine", "core"]))
+    backend = plan_of(name).named_links().filter((pl.col("network") == "backend") & fabric)
     assert np.isin(backend["link_id"].to_numpy(), network.link_id).all()
     assert np.unique(network.link_id).size == network.link_id.size == backend.height + network.hosts
 
