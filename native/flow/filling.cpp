@@ -23,7 +23,7 @@ void Sharing::fill() {
         std::vector<Key>& heap = heaps[p];
         for (Key& entry : heap) {
             const std::int32_t link = entry.link;
-            left[link] = link < shared_ ? std::max(0.0, base_[base_of(link)] - used[base_of(link)]) : link_[link].capacity;
+            left[link] = link < shared_ ? std::max(0.0, base_[base_of(link)] - used[base_of(link)]) : held_[link].capacity;
             open_count[link] = static_cast<std::uint32_t>(members_[link].size());
             for (const Member& member : members_[link]) open[link] += member.unit;
             entry.key = left[link] / open[link];
@@ -51,7 +51,7 @@ void Sharing::fill() {
                     fixed += member.unit * (rate / flows_[member.slot].weight);
                 }
             }
-            double capacity = link_[top.link].capacity;
+            double capacity = held_[top.link].capacity;
             if (top.link < shared_) {
                 const std::int32_t base = base_of(top.link);
                 capacity = p ? std::max(0.0, base_[base] - (used[base] - fixed)) : base_[base];
@@ -80,10 +80,8 @@ void Sharing::fill_all() {
     for (Slot slot = 0; slot < flows_.size(); ++slot)
         if (flows_[slot].live) flows_[slot].pending = remaining(slot);
     fill();
-    for (DirtyHeap& heap : dirty_) {
-        for (const Dirty entry : heap.all()) is_dirty_[entry & 0xffffffffULL] = 0;
-        heap.clear();
-    }
+    for (RepairQueue& queue : dirty_)
+        while (!queue.empty()) is_dirty_[queue.pop()] = 0;
     for (std::int32_t link = 0; link < static_cast<std::int32_t>(link_.size()); ++link) {
         advance(link);
         if (members_[link].empty()) continue;
@@ -108,12 +106,17 @@ void Sharing::fill_all() {
     }
     for (std::int32_t link = 0; link < static_cast<std::int32_t>(link_.size()); ++link)
         if (!members_[link].empty()) recount(link);
+    give_all_leftovers();
+    for (std::int32_t link = 0; link < static_cast<std::int32_t>(link_.size()); ++link) rearm(link);
+}
+
+void Sharing::give_all_leftovers() {
     if (priorities_ == 1) return;
     for (std::int32_t base = 0; base < links_; ++base) {
         double left = base_[base];
         for (unsigned p = 0; p < priorities_; ++p) {
             const std::int32_t link = base + static_cast<std::int32_t>(p) * links_;
-            link_[link].capacity = std::max(0.0, left);
+            held_[link].capacity = std::max(0.0, left);
             left -= load_of(link);
         }
     }

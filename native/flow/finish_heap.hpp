@@ -1,59 +1,75 @@
-// The running flows in order of their finish time: a 4-ary heap whose keys move when rates change.
+// When the next flow of each link ends: a 4-ary heap that puts off what can wait.
+//
+// A node's key never exceeds the link's true time. An earlier time moves its node up at once; a later one is only noted and
+// the node sinks when it comes to the top. Most links whose time moves back never get there before it moves again.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace railwright::flow {
 
 class FinishHeap {
   public:
-    bool empty() const { return nodes_.empty(); }
-    double time() const { return nodes_[0].time; }
-    std::uint32_t top() const { return nodes_[0].slot; }
-    bool contains(std::uint32_t slot) const { return slot < place_.size() && place_[slot] != NOWHERE; }
+    static constexpr double NEVER = std::numeric_limits<double>::infinity();
 
-    void set(std::uint32_t slot, double time) {
-        if (slot >= place_.size()) place_.resize(2 * static_cast<std::size_t>(slot) + 16, NOWHERE);
-        std::uint32_t at = place_[slot];
-        if (at == NOWHERE) {
-            at = static_cast<std::uint32_t>(nodes_.size());
-            nodes_.push_back({time, slot});
-            place_[slot] = at;
-            rise(at);
-            return;
-        }
-        const double before = nodes_[at].time;
-        nodes_[at].time = time;
-        if (time < before) {
-            rise(at);
-        } else if (time > before) {
-            sink(at);
-        }
+    // The earliest time (`NEVER` when there is none) and the link it belongs to; equal times in order of links.
+    double time() {
+        settle();
+        return nodes_.empty() ? NEVER : nodes_[0].time;
+    }
+    std::uint32_t top() {
+        settle();
+        return nodes_[0].link;
     }
 
-    void remove(std::uint32_t slot) {
-        const std::uint32_t at = place_[slot];
-        place_[slot] = NOWHERE;
-        const Node last = nodes_.back();
-        nodes_.pop_back();
-        if (at == nodes_.size()) return;
-        nodes_[at] = last;
-        place_[last.slot] = at;
-        rise(at);
-        sink(place_[last.slot]);
+    void set(std::uint32_t link, double time) {
+        if (link >= place_.size()) {
+            place_.resize(2 * static_cast<std::size_t>(link) + 16, NOWHERE);
+            due_.resize(place_.size(), NEVER);
+        }
+        due_[link] = time;
+        std::uint32_t at = place_[link];
+        if (at == NOWHERE) {
+            if (time == NEVER) return;
+            at = static_cast<std::uint32_t>(nodes_.size());
+            nodes_.push_back({time, link});
+            rise(at);
+        } else if (time < nodes_[at].time) {
+            nodes_[at].time = time;
+            rise(at);
+        }
     }
 
     void shift(double by) {
         for (Node& node : nodes_) node.time += by;
+        for (double& due : due_) due += by;
     }
 
   private:
     static constexpr std::uint32_t NOWHERE = 0xffffffff;
     struct Node {
         double time;
-        std::uint32_t slot;
-        bool before(const Node& other) const { return time != other.time ? time < other.time : slot < other.slot; }
+        std::uint32_t link;
+        bool before(const Node& other) const { return time != other.time ? time < other.time : link < other.link; }
     };
+
+    void settle() {
+        while (!nodes_.empty()) {
+            Node& top = nodes_[0];
+            const double due = due_[top.link];
+            if (due == top.time) return;
+            if (due == NEVER) {
+                place_[top.link] = NOWHERE;
+                top = nodes_.back();
+                nodes_.pop_back();
+                if (nodes_.empty()) return;
+            } else {
+                top.time = due;
+            }
+            sink(0);
+        }
+    }
 
     void rise(std::uint32_t at) {
         const Node node = nodes_[at];
@@ -84,11 +100,12 @@ class FinishHeap {
 
     void put(std::uint32_t at, const Node& node) {
         nodes_[at] = node;
-        place_[node.slot] = at;
+        place_[node.link] = at;
     }
 
     std::vector<Node> nodes_;
-    std::vector<std::uint32_t> place_;
+    std::vector<std::uint32_t> place_;  // per link: its node
+    std::vector<double> due_;           // per link: its true time
 };
 
 }  // namespace railwright::flow

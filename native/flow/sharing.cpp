@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace railwright::flow {
 
@@ -24,8 +23,9 @@ Sharing::Sharing(const double* capacity, std::int32_t links, unsigned priorities
     dirty_.resize(priorities);
     limited_bytes_.assign(links, 0);
     for (std::int32_t i = 0; i < shared_; ++i) {
-        link_[i].capacity = base_[i % links_];
+        held_[i].capacity = base_[i % links_];
         held_[i].priority = static_cast<std::uint8_t>(i / links_);
+        rearm(i);
     }
 }
 
@@ -58,9 +58,10 @@ std::int32_t Sharing::own_link(double cap, unsigned priority) {
         held_[link] = Held{};
         held_[link].touched = touched;
     }
-    link_[link].capacity = cap;
+    held_[link].capacity = cap;
     held_[link].priority = static_cast<std::uint8_t>(priority);
     held_[link].since = now_;
+    rearm(link);
     return link;
 }
 
@@ -137,6 +138,7 @@ void Sharing::detach(Slot slot) {
             --busy_links_;
             link.level = INF;
             link.load = link.guard = held.units = held.all_units = 0;
+            rearm(place.link);
         } else if (link.level < INF) {
             mark(place.link);
         }
@@ -165,7 +167,8 @@ void Sharing::again(Slot slot, double bytes) {
 
 void Sharing::set_capacity(std::int32_t link, double capacity) {
     base_[link] = capacity;
-    link_[link].capacity = capacity;
+    held_[link].capacity = capacity;
+    rearm(link);
     if (!members_[link].empty()) mark(link);
     give_leftover(link);
 }
@@ -207,9 +210,9 @@ double Sharing::remaining(Slot slot) const {
 }
 
 void Sharing::finished(double until, std::vector<Slot>& ended) {
-    while (!finish_.empty() && finish_.time() <= until) {
+    while (finish_.time() <= until) {
         const auto link = static_cast<std::int32_t>(finish_.top());
-        finish_.remove(finish_.top());
+        finish_.set(finish_.top(), INF);
         advance(link);
         const std::vector<Member>& members = members_[link];
         const double edge = held_[link].served + link_[link].level * std::max(0.0, until - now_);
@@ -233,7 +236,7 @@ void Sharing::schedule() {
         const double level = link_[link].level;
         const auto key = static_cast<std::uint32_t>(link);
         if (!held.count || !(level > 0)) {
-            if (finish_.contains(key)) finish_.remove(key);
+            finish_.set(key, INF);
             continue;
         }
         if (held.first < 0) {
@@ -276,8 +279,9 @@ void Sharing::give_leftover(std::int32_t link) {
     for (unsigned p = 0; p < priorities_; ++p) {
         const std::int32_t own = base + static_cast<std::int32_t>(p) * links_;
         const double free = std::max(0.0, left);
-        if (own > link && differs(free, link_[own].capacity, SAME)) {
-            link_[own].capacity = free;
+        if (own > link && differs(free, held_[own].capacity, SAME)) {
+            held_[own].capacity = free;
+            rearm(own);
             if (!members_[own].empty()) mark(own);
         }
         left -= load_of(own);
@@ -287,19 +291,18 @@ void Sharing::give_leftover(std::int32_t link) {
 void Sharing::mark(std::int32_t link) {
     if (is_dirty_[link]) return;
     is_dirty_[link] = 1;
+    link_[link].trigger = INF;
     queue(link);
 }
 
 void Sharing::queue(std::int32_t link) {
-    const double key = link_[link].level < INF ? link_[link].level : link_[link].capacity / held_[link].all_units;
-    std::uint64_t bits;
-    std::memcpy(&bits, &key, sizeof bits);
-    dirty_[held_[link].priority].push((bits & 0xffffffff00000000ULL) | static_cast<std::uint32_t>(link));
+    const double key = link_[link].level < INF ? link_[link].level : held_[link].capacity / held_[link].all_units;
+    dirty_[held_[link].priority].push(link, key);
 }
 
 // The load of flows held elsewhere has changed.
 void Sharing::mark_if_disturbed(std::int32_t link) {
-    if (disturbed(link_[link])) mark(link);
+    if (link_[link].load > link_[link].trigger) mark(link);
     give_leftover(link);
 }
 
@@ -375,34 +378,35 @@ bool Sharing::pass_on(std::int32_t link, double level) {
     const Member* members = members_[link].data();
     const double delta = level - link_[link].level, close = level * (1 - SAME);
     link_[link].level = level;
-    const Link own = link_[link];
-    const std::uint8_t own_dirty = is_dirty_[link];
-    is_dirty_[link] = 1;
+    static constexpr double queued[2] = {-INF, INF};  // a table, lest the compiler make it a branch
     Link* const links = link_.data();
-    std::uint8_t* const is_dirty = is_dirty_.data();
     std::int32_t* const list = disturbed_.data();
     const Place* const places = places_.data();
     bool conflict = false;
     std::size_t found = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-        const std::uint32_t hops = members[i].count;
-        const Place* place = places + members[i].first;
-        for (const Place* end = place + hops; place != end; ++place) {
-            Link& other = links[place->link];
-            other.load += place->unit * delta;
+        const std::uint32_t others = members[i].count - 1, own = members[i].hop;
+        const Place* const place = places + members[i].first;
+        for (std::uint32_t k = 0; k < others; ++k) {
+            const Place& there = place[k + (k >= own)];
+            const std::int32_t number = there.link;
+            Link& other = links[number];
+            const double load = other.load + there.unit * delta, trigger = other.trigger;
             if (RISES) {
                 other.guard = std::max(other.guard, level);
                 conflict |= other.level < close;
             }
-            const bool fresh = (RISES ? disturbed(other) : other.level < INF) & !is_dirty[place->link];
-            is_dirty[place->link] |= fresh;
-            list[found] = place->link;
+            const bool fresh = load > trigger;
+            other.load = load;
+            other.trigger = std::max(trigger, queued[fresh]);
+            list[found] = number;
             found += fresh;
         }
     }
-    link_[link] = own;
-    is_dirty_[link] = own_dirty;
-    for (std::size_t i = 0; i < found; ++i) queue(disturbed_[i]);
+    for (std::size_t i = 0; i < found; ++i) {
+        is_dirty_[disturbed_[i]] = 1;
+        queue(disturbed_[i]);
+    }
     return conflict;
 }
 
@@ -421,8 +425,8 @@ void Sharing::begin(Slot slot) {
     double best_level = INF;
     for (std::uint32_t i = 0; i < flow.count; ++i) {
         const Place& place = places_[flow.first + i];
-        const Link& link = link_[place.link];
-        const double level = std::max((link.capacity - link.load) / place.unit, link.capacity / held_[place.link].all_units);
+        const double capacity = held_[place.link].capacity;
+        const double level = std::max((capacity - link_[place.link].load) / place.unit, capacity / held_[place.link].all_units);
         if (level < best_level) {
             best_level = level;
             best = place.link;
@@ -456,14 +460,14 @@ void Sharing::update(std::int32_t link) {
     if (++held.drift >= RECOUNT) recount(link);
     if (!held.count) {
         if (members_[link].empty()) return;
-        if (it.load > it.capacity * (1 + SAME)) return solve(link);
+        if (it.load > held.capacity * (1 + SAME)) return solve(link);
         it.level = INF;
         return give_leftover(link);
     }
-    double level = std::max(0.0, it.capacity - it.load) / held.units;
+    double level = std::max(0.0, held.capacity - it.load) / held.units;
     if (level < it.guard * (1 - SAME)) {
         recount(link);
-        level = std::max(0.0, it.capacity - it.load) / held.units;
+        level = std::max(0.0, held.capacity - it.load) / held.units;
         if (level < it.guard * (1 - SAME)) return solve(link);
     }
     if (!differs(level, it.level, SAME)) return;
@@ -514,7 +518,7 @@ void Sharing::solve(std::int32_t link) {
         total += member.unit * other;
         units += member.unit;
     }
-    const double capacity = link_[link].capacity;
+    const double capacity = held_[link].capacity;
     const double level = total > capacity * (1 + SAME) ? level_that_fills(capacity, units, old_level, count) : INF;
     to_here_.clear();
     away_.clear();
@@ -548,6 +552,7 @@ void Sharing::solve(std::int32_t link) {
         link_[link].level = INF;
         touch(link);
     }
+    rearm(link);
     recount(link);
     give_leftover(link);
 }
@@ -555,11 +560,12 @@ void Sharing::solve(std::int32_t link) {
 void Sharing::relax() {
     const std::uint64_t limit = work_.visits + 8 * on_links_ + 256;
     for (unsigned p = 0; p < priorities_; ++p) {
-        DirtyHeap& heap = dirty_[p];
-        while (!heap.empty()) {
-            const auto link = static_cast<std::int32_t>(heap.pop() & 0xffffffffULL);
+        RepairQueue& queue = dirty_[p];
+        while (!queue.empty()) {
+            const std::int32_t link = queue.pop();
             is_dirty_[link] = 0;
             update(link);
+            rearm(link);
             if (work_.visits > limit) return fill_all();
         }
     }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "flow/finish_heap.hpp"
+#include "flow/repair_queue.hpp"
 
 namespace railwright::flow {
 
@@ -60,7 +61,7 @@ class Sharing {
     void settle();
 
     // When the next flow will have moved its last byte (infinity: none ever).
-    double next_finish() const { return finish_.empty() ? INF : finish_.time(); }
+    double next_finish() { return finish_.time(); }
     // Append the flows that end at or before `until` (not before the present). They stay until detached or told to go again.
     void finished(double until, std::vector<Slot>& ended);
 
@@ -105,10 +106,11 @@ class Sharing {
     struct alignas(32) Link {
         double level = INF;
         double load = 0;      // of the flows that other links hold back
-        double capacity = 0;
+        double trigger = 0;   // a load above it calls for repair: all when the link has a level, none when it is queued already
         double guard = 0;     // no flow held elsewhere has a higher level than this
     };
     struct alignas(64) Held {
+        double capacity = 0;
         double units = 0;      // of the held flows
         double all_units = 0;  // of all flows
         double served = 0, since = 0;
@@ -123,48 +125,6 @@ class Sharing {
         std::int32_t link;
         bool operator<(const Key& other) const { return key != other.key ? key > other.key : link > other.link; }
     };
-    // A link to repair: the upper half of its level's bits (order to one part in 10^6 suffices) and its number.
-    using Dirty = std::uint64_t;
-
-    // The links to repair, lowest first: a 4-ary heap.
-    class DirtyHeap {
-      public:
-        bool empty() const { return keys_.empty(); }
-        const std::vector<Dirty>& all() const { return keys_; }
-        void clear() { keys_.clear(); }
-
-        void push(Dirty key) {
-            std::size_t at = keys_.size();
-            keys_.push_back(key);
-            while (at && key < keys_[(at - 1) / 4]) {
-                keys_[at] = keys_[(at - 1) / 4];
-                at = (at - 1) / 4;
-            }
-            keys_[at] = key;
-        }
-
-        Dirty pop() {
-            const Dirty top = keys_[0], last = keys_.back();
-            keys_.pop_back();
-            const std::size_t size = keys_.size();
-            if (!size) return top;
-            std::size_t at = 0;
-            for (std::size_t first = 1; first < size; first = 4 * at + 1) {
-                std::size_t best = first;
-                const std::size_t end = first + 4 < size ? first + 4 : size;
-                for (std::size_t child = first + 1; child < end; ++child) best = keys_[child] < keys_[best] ? child : best;
-                if (keys_[best] >= last) break;
-                keys_[at] = keys_[best];
-                at = best;
-            }
-            keys_[at] = last;
-            return top;
-        }
-
-      private:
-        std::vector<Dirty> keys_;
-    };
-
     // The network's link of a (priority, link) pair.
     std::int32_t base_of(std::int32_t link) const { return link < links_ ? link : link % links_; }
     std::uint32_t take_places(std::uint32_t count);
@@ -175,8 +135,9 @@ class Sharing {
     double load_of(std::int32_t link) const {
         return link_[link].level < INF ? link_[link].load + held_[link].units * link_[link].level : link_[link].load;
     }
-    static bool disturbed(const Link& link) {
-        return (link.level < INF) | (link.load > link.capacity * (1 + SAME));
+    // To be called when the level, the capacity or the place in the queue of a link has changed.
+    void rearm(std::int32_t link) {
+        link_[link].trigger = is_dirty_[link] ? INF : link_[link].level < INF ? -INF : held_[link].capacity * (1 + SAME);
     }
 
     void advance(std::int32_t link);
@@ -185,6 +146,7 @@ class Sharing {
     void mark_if_disturbed(std::int32_t link);
     void touch(std::int32_t link);
     void give_leftover(std::int32_t link);
+    void give_all_leftovers();
     void assign(Slot slot, std::int32_t to);
     bool move_level(std::int32_t link, double level);
     template <bool RISES>
@@ -220,7 +182,7 @@ class Sharing {
 
     double now_ = 0;
     FinishHeap finish_;  // of links: when their next held flow ends
-    std::vector<DirtyHeap> dirty_;  // per priority
+    std::vector<RepairQueue> dirty_;  // per priority
     std::vector<Slot> started_;
     std::vector<std::int32_t> touched_, disturbed_;
     std::vector<double> limited_bytes_;
