@@ -9,22 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from railwright.build.acceptance import Verdict, judge, wanted_results
+from railwright.build.acceptance import Verdict, cut_short, judge, wanted_results
 from railwright.check.configs import config_rule_texts
 from railwright.errors import InputError
 from railwright.findings import Finding, Severity
 
 _CODES = {"ib_write_bw": "RW032", "nccl": "RW033", "soak": "RW034"}
 _MISSING = "RW035"
+_CUT_SHORT = "RW036"
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """``verdicts`` of all outputs read, ``missing`` the outputs that the plan asks for and nobody has, ``findings`` of both."""
+    """``verdicts`` of all outputs read, ``missing`` the outputs that the plan asks for and nobody has, ``cut_short`` those
+    that hold less than was asked for, ``findings`` of all three."""
 
     verdicts: tuple[Verdict, ...]
     missing: tuple[str, ...]
+    cut_short: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
@@ -48,13 +51,13 @@ def read_results(folder: Path) -> dict[str, str]:
 
 
 def check_acceptance(files: Mapping[str, str], results: Mapping[str, str]) -> Acceptance:
-    """Return the judgement of ``results`` (name → output) by ``files``, those of :func:`build.acceptance.acceptance_files`.
-
-    Raises InputError for an output in which nothing can be read.
-    """
-    verdicts = tuple(judge(json.loads(files["acceptance/limits.json"]), results))
+    """Return the judgement of ``results`` (name → output) by ``files``, those of :func:`build.acceptance.acceptance_files`."""
+    limits = json.loads(files["acceptance/limits.json"])
+    verdicts = tuple(judge(limits, results))
     missing = tuple(name for name in wanted_results(files) if name not in results)
+    short = cut_short(limits, results)
     findings = [_slow(verdict) for verdict in verdicts if not verdict.passed]
+    findings += [_finding(_CUT_SHORT, name, f"does not hold {what}") for name, what in short.items()]
     kinds: dict[str, list[str]] = {}
     for name in missing:
         kinds.setdefault(name.partition("-")[0] if name.startswith(("pair-", "mlxlink-")) else "nccl-tests", []).append(
@@ -64,11 +67,13 @@ def check_acceptance(files: Mapping[str, str], results: Mapping[str, str]) -> Ac
         more = " …" if len(names) > _SHOWN else ""
         findings.append(_finding(_MISSING, kind, f"{len(names)} without a result: {', '.join(names[:_SHOWN])}{more}"))
     order = {severity: rank for rank, severity in enumerate(Severity)}
-    return Acceptance(verdicts, missing, tuple(sorted(findings, key=lambda f: (order[f.severity], f.code, f.subject))))
+    return Acceptance(
+        verdicts, missing, tuple(short), tuple(sorted(findings, key=lambda f: (order[f.severity], f.code, f.subject)))
+    )
 
 
 def _slow(verdict: Verdict) -> Finding:
-    side = "above" if verdict.test == "soak" else "below"
+    side = "above" if verdict.value > verdict.limit else "below"
     message = f"{verdict.value:g} {verdict.unit} is {side} the limit of {verdict.limit:g} {verdict.unit}"
     return _finding(_CODES[verdict.test], verdict.subject, message)
 

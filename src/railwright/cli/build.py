@@ -71,7 +71,7 @@ def build(
     with steps.step("render", f"render {len(plan.devices):,} devices"):
         made = render_plan(plan, tuple(nos or ()), platform, convention, known)
         if acceptance:
-            made = made.with_files(acceptance_of(plan))
+            made = made.with_files(acceptance_of(plan, convention))
     with steps.step("write", f"write {len(made.files):,} files to {output}"):
         manifest = write_build(made, output, lambda folder: papers(plan, folder))
     if as_json:
@@ -116,7 +116,7 @@ def _configurations(path: Path) -> "Readings":
     return read_files(render_plan(open_plan(path)).files)
 
 
-def acceptance_of(plan: "Plan") -> dict[str, str]:
+def acceptance_of(plan: "Plan", convention: str | None = None) -> dict[str, str]:
     """Return the commissioning tests of ``plan`` with the collective bandwidth that its fabric should give."""
     from railwright.build.acceptance import COLLECTIVES, acceptance_files, rail_gpus
     from railwright.simulate.busbw import open_fabric, rows
@@ -135,7 +135,7 @@ def acceptance_of(plan: "Plan") -> dict[str, str]:
         for collective in COLLECTIVES:
             table = rows(fabric, scope, collective, sizes)
             expected += [{**row, "scope": name, "collective": collective} for row in table.to_dicts()]
-    return acceptance_files(plan, expected)
+    return acceptance_files(plan, expected, convention)
 
 
 def _papers(documents: bool, exports: list[str]) -> "Callable[[Plan, Path], list[Path]]":

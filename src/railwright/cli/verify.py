@@ -21,7 +21,7 @@ def verify(
 ) -> None:
     """Judge what the commissioning tests measured by the limits of the plan.
 
-    Exit code 1 when a measurement misses its limit; a test without a result is a warning. -v prints every measurement.
+    Exit code 1 when a measurement misses its limit or an output is cut short; a test without a result is a warning. -v prints every measurement.
     """
     from dataclasses import asdict
 
@@ -36,7 +36,8 @@ def verify(
     passed = sum(verdict.passed for verdict in found.verdicts)
     shown = findings_as_dict(found.findings)
     if as_json:
-        counts = {"passed": passed, "failed": len(found.verdicts) - passed, "missing": len(found.missing)}
+        counts = {"passed": passed, "failed": len(found.verdicts) - passed}
+        counts |= {"missing": len(found.missing), "cut_short": len(found.cut_short)}
         print_json({**shown, "acceptance": {**counts, "verdicts": [asdict(verdict) for verdict in found.verdicts]}})
     else:
         if verbose:
@@ -47,7 +48,8 @@ def verify(
             print_table(("test", "subject", "measured", "limit", "unit", ""), rows)
         print_findings(found.findings)
         typer.echo(
-            f"{passed:,} of {len(found.verdicts):,} measurements pass, {len(found.missing):,} tests have no result"
+            f"{passed:,} of {len(found.verdicts):,} measurements pass, {len(found.missing):,} tests have no result, "
+            f"{len(found.cut_short):,} outputs are cut short"
         )
     if shown["counts"]["error"]:
         raise typer.Exit(1)
