@@ -1,8 +1,10 @@
 """Servers: files read back, the script on a pretended machine, dumps of the usual tools, NIC affinity."""
 
 import os
+import shutil
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.build import hosts
+from railwright.build.affinity import nearest_adapters
 from railwright.build.host_views import host_views
-from railwright.build.hosts import HostPort, HostView, host_statements, topology_matrix
+from railwright.build.hosts import HostPort, HostView, host_statements
 from railwright.design.plan import Plan
 from railwright.design.qos_table import contracts_for
 from railwright.errors import InputError
+
+FACTS = Path(__file__).parent / "facts" / "nvidia-smi-topo"
 
 STUB = """#!/usr/bin/env python3
 import json, os, pathlib, sys
@@ -181,7 +186,8 @@ def test_after_apply_the_shown_state_is_the_contract_and_a_second_run_changes_no
     assert second.stdout == "as host.conf says\n"
     reading = hosts.read("gpu-001", {"gpu-001/show.txt": run(machine, "show").stdout})
     found = dict(host_statements(reading.view))
-    for key, value in host_statements(HostView("gpu-001", (PORT,), (("NCCL_IB_TC", "106"),))):
+    blind = replace(PORT, gpu=None)  # this machine has no nvidia-smi
+    for key, value in host_statements(HostView("gpu-001", (blind,), (("NCCL_IB_TC", "106"),))):
         assert found[key] == value, key
 
 
@@ -201,24 +207,164 @@ def test_udev_names_a_port_by_its_rdma_device(machine: dict[str, str]) -> None:
     assert run(machine, "name", "eno1").stdout == "eno1\n"
 
 
-def test_nccl_topology_gets_rail_and_plane(machine: dict[str, str], tmp_path: Path) -> None:
+def test_nccl_topology_gets_rail_and_plane_once(machine: dict[str, str], tmp_path: Path) -> None:
     dump = tmp_path / "dump.xml"
-    dump.write_text('<nic><net name="mlx5_0" dev="0" speed="400000"/></nic>\n')
-    assert '<net name="mlx5_0" rail="0" plane="0" dev="0"' in run(machine, "nccl-topo", str(dump)).stdout
+    dump.write_text('<nic>\n  <net name="mlx5_0" dev="0" speed="400000"/>\n  <net name="mlx5_9" dev="1"/>\n</nic>\n')
+    once = run(machine, "nccl-topo", str(dump)).stdout
+    assert once.splitlines()[1:3] == [
+        '  <net name="mlx5_0" rail="0" plane="0" dev="0" speed="400000"/>',
+        '  <net name="mlx5_9" dev="1"/>',
+    ]
+    dump.write_text(once)
+    assert run(machine, "nccl-topo", str(dump)).stdout == once
 
 
-TOPO = """\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity
-GPU0\t X \tNV18\tPXB\tSYS\t0-47\t0
-GPU1\tNV18\t X \tNODE\tPIX\t0-47\t0
-NIC0\tPXB\tNODE\t X \tNODE
-NIC1\tSYS\tPIX\tNODE\t X
+def test_udev_finds_a_port_by_its_driver() -> None:
+    rule = hosts.render(HostView("gpu-001", (PORT,)))[hosts.UDEV].splitlines()[-1]
+    assert 'DRIVERS=="mlx5_core"' in rule
+    assert "ID_NET_DRIVER" not in rule  # udev sets it only after rules 70
+
+
+@pytest.fixture
+def healthy(machine: dict[str, str]) -> dict[str, str]:
+    """The pretended server after apply, in a slot of PCIe 5 x16, with dma-buf, no ACS, and its GPU beside its adapter."""
+    root = Path(machine["RAILWRIGHT_ROOT"])
+    for path, text in {
+        "sys/class/net/rail1/device/current_link_speed": "32.0 GT/s PCIe",
+        "sys/class/net/rail1/device/current_link_width": "16",
+        "sys/class/net/rail1/speed": "400000",
+        "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15",
+        "proc/kallsyms": "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text + "\n")
+    tools = Path(machine["PATH"].partition(":")[0])
+    put_tool(tools / "lspci", LSPCI.format(acs="SrcValid- TransBlk-"))
+    put_tool(tools / "nvidia-smi", (FACTS / "h100.txt").read_text())
+    assert run(machine, "apply", "--yes").returncode == 0
+    return machine
+
+
+def put_tool(path: Path, output: str) -> None:
+    """Make ``path`` a program that prints ``output`` whatever it is asked."""
+    text = path.with_suffix(".out")
+    text.write_text(output)
+    path.write_text(f"#!/bin/sh\ncat {text}\n")
+    path.chmod(0o755)
+
+
+LSPCI = """c9:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch
+\tCapabilities: [f24 v1] Access Control Services
+\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+
+\t\tACSCtl:\t{acs} ReqRedir-
 """
 
 
-def test_nic_affinity_comes_from_nvidia_smi_topo() -> None:
-    assert topology_matrix(TOPO) == {0: 0, 1: 1}
+def test_check_has_nothing_to_say_of_a_healthy_server(healthy: dict[str, str]) -> None:
+    found = run(healthy, "check")
+    assert (found.stdout, found.returncode) == ("as host.conf says\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (
+            "sys/class/net/rail1/device/current_link_width",
+            "8",
+            "carries 252 Gb/s (32.0 GT/s x8), its ports need 400 Gb/s",
+        ),
+        ("sys/class/net/rail1/device/current_link_speed", "16.0 GT/s PCIe", "carries 252 Gb/s (16.0 GT/s x16)"),
+        ("sys/class/net/rail1/speed", "200000", "rail1 runs at 200000 Mb/s, wanted 400 Gb/s"),
+        ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54", "GPUDirect RDMA"),
+        ("proc/kallsyms", "0000000000000000 t dma_buf_get", "GPUDirect RDMA"),
+    ],
+)
+def test_check_names_a_slow_slot_a_slow_port_and_missing_gpudirect(
+    healthy: dict[str, str], path: str, text: str, said: str
+) -> None:
+    (Path(healthy["RAILWRIGHT_ROOT"]) / path).write_text(text + "\n")
+    found = run(healthy, "check")
+    assert said in found.stdout
+    assert found.returncode == 1
+
+
+def test_peermem_is_enough_without_dma_buf(healthy: dict[str, str]) -> None:
+    root = Path(healthy["RAILWRIGHT_ROOT"])
+    (root / "proc/kallsyms").unlink()
+    (root / "sys/module/nvidia_peermem").mkdir(parents=True)
+    assert run(healthy, "check").returncode == 0
+
+
+def test_two_ports_share_what_their_slot_carries(healthy: dict[str, str]) -> None:
+    root = Path(healthy["RAILWRIGHT_ROOT"])
+    conf = root / "etc/railwright/host.conf"
+    conf.write_text(conf.read_text() + "nic rail2 speed=200\n")
+    for function, name in enumerate(("rail1", "rail2")):
+        device = root / f"sys/devices/0000:18:00.{function}"
+        device.mkdir(parents=True)
+        (device / "current_link_speed").write_text("32.0 GT/s PCIe\n")
+        (device / "current_link_width").write_text("16\n")
+        link = root / "sys/class/net" / name / "device"
+        if link.exists():
+            shutil.rmtree(link)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(device)
+    assert "carries 504 Gb/s (32.0 GT/s x16), its ports need 600 Gb/s" in run(healthy, "check").stdout
+
+
+def test_check_names_acs_a_far_adapter_and_a_topology_without_rails(healthy: dict[str, str]) -> None:
+    tools = Path(healthy["PATH"].partition(":")[0])
+    put_tool(tools / "lspci", LSPCI.format(acs="SrcValid+ TransBlk-"))
+    put_tool(tools / "nvidia-smi", (FACTS / "a100_scattered.txt").read_text())
+    with (Path(healthy["RAILWRIGHT_ROOT"]) / "etc/nccl.conf").open("a") as file:
+        file.write("NCCL_TOPO_FILE=/etc/railwright/nccl-topo.xml\n")
+    found = run(healthy, "check")
+    assert "PCIe ACS is on at c9:00.0" in found.stdout
+    assert "mlx5_0 of rail1 is not the nearest adapter of GPU 0, which is mlx5_2 (PIX)" in found.stdout
+    assert "/etc/railwright/nccl-topo.xml has no rails" in found.stdout
+    assert found.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("h100", {0: ("PIX", ("mlx5_0",)), 1: ("PIX", ("mlx5_3",)), 2: ("NODE", ("mlx5_0", "mlx5_3"))}),
+        ("dgx2_without_legend", {0: ("PIX", ("mlx5_0",)), 2: ("PIX", ("mlx5_1",)), 4: ("PIX", ("mlx5_2",))}),
+        ("a100_scattered", {0: ("PIX", ("mlx5_2",)), 1: ("PIX", ("mlx5_4",)), 4: ("PIX", ("mlx5_1",))}),
+        ("a100_pairs", {0: ("PXB", ("mlx5_0", "mlx5_1")), 1: ("PXB", ("mlx5_0", "mlx5_1"))}),
+        ("one_gpu", {0: ("PHB", ("mlx5_0",))}),
+        ("no_adapter", {}),
+    ],
+)
+def test_nic_affinity_of_real_machines(file: str, expected: dict[int, tuple[str, tuple[str, ...]]]) -> None:
+    found = nearest_adapters((FACTS / f"{file}.txt").read_text())
+    assert {gpu: (n.distance, n.devices) for gpu, n in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    "file", ["h100", "dgx2_without_legend", "a100_scattered", "a100_pairs", "one_gpu", "no_adapter"]
+)
+def test_the_script_reads_affinity_as_the_reader_does(healthy: dict[str, str], file: str) -> None:
+    text = (FACTS / f"{file}.txt").read_text()
+    put_tool(Path(healthy["PATH"].partition(":")[0]) / "nvidia-smi", text)
+    conf = Path(healthy["RAILWRIGHT_ROOT"]) / "etc/railwright/host.conf"
+    for gpu, near in nearest_adapters(text).items():
+        conf.write_text(f"nic x rdma=none gpu={gpu}\n")
+        said = run(healthy, "check").stdout
+        assert f"which is {' '.join(near.devices)} ({near.distance})" in said
+    conf.write_text("nic x rdma=none gpu=99\n")
+    assert "GPU 99 has no adapter" in run(healthy, "check").stdout
+
+
+def test_affinity_in_a_dump_is_the_gpu_of_a_port(healthy: dict[str, str]) -> None:
+    reading = hosts.read("gpu-001", {"gpu-001/show.txt": run(healthy, "show").stdout})
+    assert reading.view.ports[0].gpu == 0
+    assert reading.place("nic/rail1/gpu").line > 0
+
+
+def test_something_else_than_a_matrix_is_refused() -> None:
     with pytest.raises(InputError, match="nvidia-smi topo -m"):
-        topology_matrix("nothing")
+        nearest_adapters("nothing")
 
 
 def test_a_wrong_word_in_host_conf_is_named_with_its_line() -> None:

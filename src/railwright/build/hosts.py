@@ -15,6 +15,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from railwright.build.affinity import DIRECT, nearest_adapters
 from railwright.build.contract import Place
 from railwright.errors import InputError
 
@@ -24,6 +25,7 @@ NCCL = "nccl.conf"
 SCRIPT = "railwright-host"
 UDEV = "70-railwright.rules"
 DUMP = "show.txt"
+TOPOLOGY = "nvidia-smi topo -m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def host_statements(view: HostView) -> Iterator[tuple[str, str]]:
     """Yield the facts of a host as ``(key, value)``: ``nic/rail1/mtu``, ``nccl/NCCL_IB_TC``; unknown facts are not yielded."""
     for port in view.ports:
         key = f"nic/{port.name}"
-        for name in (*_INTEGERS[3:], "trust", "pause", "bond"):
+        for name in ("gpu", *_INTEGERS[3:], "trust", "pause", "bond"):
             value = getattr(port, name)
             if value not in (None, ""):
                 yield f"{key}/{name}", str(value)
@@ -198,12 +200,15 @@ def _addressing(port: HostPort, index: int) -> list[str]:
 
 
 def _udev(view: HostView) -> str:
-    """Return rules that name ports after their RDMA device, whose order follows the PCI order of the adapters."""
+    """Return rules that name ports after their RDMA device, whose order follows the PCI order of the adapters.
+
+    They match the kernel's driver, because udev's own ``ID_NET_DRIVER`` is set only by its rules 75 and later.
+    """
     named = [p for p in view.ports if p.rdma]
     lines = [f"# Names ports by RDMA device: {SCRIPT} name KERNEL_NAME prints the name that host.conf gives."]
     if named:
         lines.append(
-            f'ACTION=="add", SUBSYSTEM=="net", ENV{{ID_NET_DRIVER}}=="mlx5_core", '
+            f'ACTION=="add", SUBSYSTEM=="net", DRIVERS=="mlx5_core", '
             f'PROGRAM="/usr/local/sbin/{SCRIPT} name %k", NAME="%c"'
         )
     return "\n".join([*lines, ""])
@@ -311,6 +316,14 @@ def _read_dump(name: str, path: str, text: str) -> HostReading:
         if words[:1] == ["cat"] and words[-1].endswith("nccl.conf"):
             _read_nccl(path, body, nccl, lines, number + 1)
             continue
+        if command == TOPOLOGY:
+            near = nearest_adapters(body)
+            for port in tuple(ports.values()):
+                own = [gpu for gpu, n in near.items() if port.rdma in n.devices and n.distance in DIRECT]
+                if len(own) == 1:
+                    ports[port.name] = replace(port, gpu=own[0])
+                    lines[f"nic/{port.name}/gpu"] = Place(path, number)
+            continue
         owner = _owner(command, names)
         if owner is None:
             continue
@@ -379,26 +392,4 @@ def _mlnx_qos(body: str) -> dict[str, Any]:
         found["dscp"] = tuple(sorted(pairs))
     if match := re.search(r"^\s*enabled((?:\s+[01]){8})", body, re.MULTILINE):
         found["pfc"] = tuple(p for p, on in enumerate(match[1].split()) if on == "1")
-    return found
-
-
-def topology_matrix(text: str) -> dict[int, int]:
-    """Return GPU → nearest NIC index from the output of ``nvidia-smi topo -m``: PIX before PXB before PHB before NODE and SYS."""
-    rows = [re.split(r"\s+", re.sub(r"\x1b\[[0-9;]*m", "", line).strip()) for line in text.splitlines() if line.strip()]
-    header = next(
-        (row for row in rows if row[0].startswith("GPU0") and len(row) > 1 and row[1][:3] in ("GPU", "NIC")), None
-    )
-    if header is None:
-        raise InputError("not the output of 'nvidia-smi topo -m': it has no header line with GPU0 and NIC0")
-    columns = {name: index for index, name in enumerate(header) if name.startswith("NIC")}
-    order = {kind: rank for rank, kind in enumerate(("PIX", "PXB", "PHB", "NODE", "SYS"))}
-    found: dict[int, int] = {}
-    for row in rows:
-        if row is header or not re.fullmatch(r"GPU\d+", row[0]):
-            continue
-        ranked = sorted(
-            (order.get(row[1 + index], 9), int(nic[3:])) for nic, index in columns.items() if len(row) > 1 + index
-        )
-        if ranked and ranked[0][0] < 9:
-            found[int(row[0][3:])] = ranked[0][1]
     return found

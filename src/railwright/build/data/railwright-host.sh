@@ -6,7 +6,7 @@
 #   railwright-host apply --yes     run them; running it twice changes nothing the second time
 #   railwright-host name KERNEL     print the name that host.conf gives to a port (for udev)
 #   railwright-host nccl-topo FILE  print NCCL's dumped topology with rail and plane of every adapter
-set -eu
+set -euf
 root=${RAILWRIGHT_ROOT:-}
 conf=${RAILWRIGHT_CONF:-$root/etc/railwright/host.conf}
 nccl=${RAILWRIGHT_NCCL:-$root/etc/nccl.conf}
@@ -20,7 +20,7 @@ value() { # KEY LINE: the value of KEY= in a line of host.conf
         case $word in "$1="*) echo "${word#*=}"; return ;; esac
     done
 }
-content() { [ -r "$1" ] && tr -d '\n' <"$1" || true; }
+content() { if [ -r "$1" ]; then tr -d '\n' <"$1"; fi; }
 section() { echo "## $*"; }
 
 show_port() {
@@ -44,7 +44,9 @@ show_port() {
     for priority in 0 1 2 3 4 5 6 7; do
         section "cat /sys/class/net/$name/ecn/roce_rp/enable/$priority"; content "$net/ecn/roce_rp/enable/$priority"; echo
     done
-    section "cat /sys/class/net/$name/device/current_link_speed"; content "$net/device/current_link_speed"; echo
+    for what in speed width; do
+        section "cat /sys/class/net/$name/device/current_link_$what"; content "$net/device/current_link_$what"; echo
+    done
 }
 
 want() { # WHAT NOW WANTED COMMAND…: run (or print) the command when the state is not the wanted one
@@ -110,15 +112,98 @@ apply_port() {
     fi
 }
 
+wrong() { echo "# $*"; differs=1; }
+
+nearest() { # GPU: the distance and the RDMA devices of the adapters nearest to it, as `nvidia-smi topo -m` says on stdin
+    tr -d '\033' | sed 's/\[[0-9;]*m//g' | awk -v gpu="GPU$1" '
+        $1 == "GPU0" && !columns && !/(^|[ \t])X([ \t]|$)/ {
+            for (columns = 0; columns < NF && $(columns + 1) != "CPU"; columns++) title[columns + 1] = $(columns + 1)
+            next
+        }
+        $1 == gpu && columns && !best {
+            split("PIX PXB PHB NODE SYS", order, " ")
+            for (i = 1; i <= columns; i++) if (title[i] !~ /^GPU/) for (rank = 1; rank <= 5; rank++)
+                if ($(i + 1) == order[rank]) {
+                    if (!best || rank < best) { best = rank; count = 0 }
+                    if (rank == best) found[++count] = title[i]
+                }
+        }
+        /^[ \t]*NIC[0-9]+:/ { sub(":", "", $1); device[$1] = $2 }
+        END {
+            if (!best) exit
+            printf "%s", order[best]
+            for (i = 1; i <= count; i++) printf " %s", (found[i] in device) ? device[found[i]] : found[i]
+            print ""
+        }'
+}
+
+check_gpu() { # NAME LINE: is the port's adapter the nearest one of its GPU
+    gpu=$(value gpu "$2") rdma=$(value rdma "$2")
+    if [ -z "$gpu" ] || [ -z "$rdma" ] || [ -z "$matrix" ]; then return 0; fi
+    near=$(printf '%s\n' "$matrix" | nearest "$gpu")
+    case "$near " in
+    " ") wrong "GPU $gpu has no adapter in nvidia-smi topo -m, host.conf gives it $rdma" ;;
+    *" $rdma "*)
+        case $near in
+        PIX* | PXB*) ;;
+        *) wrong "$rdma is ${near%% *} from GPU $gpu: GPUDirect RDMA is off by default across a host bridge" ;;
+        esac
+        ;;
+    *) wrong "$rdma of $1 is not the nearest adapter of GPU $gpu, which is ${near#* } (${near%% *})" ;;
+    esac
+}
+
+check_slot() { # NAME LINE: the port's own rate, and what its slot carries against all ports in it
+    net=$root/sys/class/net/$1 speed=$(value speed "$2")
+    [ -n "$speed" ] || return 0
+    now=$(content "$net/speed" 2>/dev/null)
+    case $now in
+    "" | -1) ;;
+    *) [ "$now" -ge "$(echo "$speed" | awk '{ printf "%d", $1 * 1000 }')" ] || wrong "$1 runs at $now Mb/s, wanted $speed Gb/s" ;;
+    esac
+    rate=$(content "$net/device/current_link_speed") width=$(content "$net/device/current_link_width")
+    if [ -z "$rate" ] || [ -z "$width" ]; then return 0; fi
+    slot=$(slot_of "$1") needed=0
+    while read -r _ other rest; do
+        [ "$(slot_of "$other")" = "$slot" ] && needed="$needed+$(value speed "$rest")"
+    done <"$conf"
+    # Encoding: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, 242 of 256 bytes of a flit at 64 GT/s (PCIe base specification).
+    echo "$rate $width $needed" | awk '{
+        share = $1 <= 5 ? 0.8 : $1 <= 32 ? 128 / 130 : 242 / 256
+        n = split($NF, part, "+"); for (i = 1; i <= n; i++) total += part[i]
+        carries = $1 * share * $(NF - 1)
+        if (carries < total) printf "carries %.0f Gb/s (%s GT/s x%s), its ports need %g Gb/s\n", carries, $1, $(NF - 1), total
+    }'
+}
+slot_of() { # NAME: the PCI address of its adapter without the function
+    path=$(readlink -f "$root/sys/class/net/$1/device" 2>/dev/null) || path=""
+    path=${path##*/}; echo "${path%.*}"
+}
+
+check_gpudirect() { # either nvidia_peermem, or dma-buf: open kernel modules of the GPU and a kernel that registers it
+    if [ -e "$root/sys/module/amdgpu" ] || [ -e "$root/sys/module/nvidia_peermem" ]; then return 0; fi
+    if grep -qs 'Open Kernel Module' "$root/proc/driver/nvidia/version" && grep -qs 'ib_umem_dmabuf_get' "$root/proc/kallsyms"; then
+        return 0
+    fi
+    wrong "GPUDirect RDMA: nvidia_peermem is not loaded, and dma-buf needs NVIDIA's open kernel modules and Linux 5.12"
+}
+
 check_host() { # what no setting of a port can mend
-    if ! [ -e "$root/sys/module/nvidia_peermem" ] && ! grep -qs '^CONFIG_DMABUF\|dma_buf' "$root/proc/kallsyms" 2>/dev/null; then
-        echo "# GPUDirect RDMA: neither nvidia_peermem nor dma-buf is there"; differs=1
+    if grep -q '^nic .* gpu=' "$conf"; then check_gpudirect; fi
+    if command -v lspci >/dev/null 2>&1; then
+        bridges=$(lspci -vvv 2>/dev/null | awk '/^[0-9a-f]/ { at = $1 } /ACSCtl:/ && /SrcValid\+/ { printf " %s", at }')
+        [ -z "$bridges" ] || wrong "PCIe ACS is on at$bridges: peer-to-peer traffic goes through the root complex"
     fi
-    if command -v lspci >/dev/null 2>&1 && lspci -vvv 2>/dev/null | grep 'ACSCtl:' | grep -q 'SrcValid+'; then
-        echo "# PCIe ACS is on: peer-to-peer traffic goes through the root complex"; differs=1
-    fi
-    if command -v nvidia-smi >/dev/null 2>&1; then
-        echo "# compare with gpu= in host.conf:"; nvidia-smi topo -m || true
+    matrix=""
+    if command -v nvidia-smi >/dev/null 2>&1; then matrix=$(nvidia-smi topo -m 2>/dev/null || true); fi
+    while read -r word name line; do
+        [ "$word" = nic ] || continue
+        check_gpu "$name" "$line"
+        said=$(check_slot "$name" "$line"); [ -z "$said" ] || { echo "$said" | sed "s/^[^#]/# the slot of $name &/"; differs=1; }
+    done <"$conf"
+    topology=$(sed -n 's/^NCCL_TOPO_FILE=//p' "$nccl" 2>/dev/null || true)
+    if [ -n "$topology" ] && ! grep -qs '<net .*rail="' "$root$topology"; then
+        wrong "$topology has no rails: dump NCCL's with NCCL_TOPO_DUMP_FILE=FILE, then railwright-host nccl-topo FILE >$topology"
     fi
 }
 
@@ -135,27 +220,34 @@ show | check | apply)
     done <"$conf"
     if [ "$mode" = show ]; then
         if [ -r "$nccl" ]; then section "cat /etc/nccl.conf"; cat "$nccl"; fi
+        if command -v nvidia-smi >/dev/null 2>&1; then section "nvidia-smi topo -m"; nvidia-smi topo -m || true; fi
     else
-        [ "$mode" = check ] && check_host
-        [ "$differs" = 0 ] && echo "as host.conf says"
+        if [ "$mode" = check ]; then check_host; fi
+        if [ "$differs" = 0 ]; then echo "as host.conf says"; fi
         [ "$mode" = apply ] || exit "$differs"
     fi
     ;;
 name)
-    rdma=$(ls "$root/sys/class/net/$2/device/infiniband" 2>/dev/null | head -n 1)
+    device=$root/sys/class/net/$2/device tries=50
+    # The RDMA device appears a moment after the port, when its own driver is loaded.
+    while [ -d "$device" ] && [ ! -d "$device/infiniband" ] && [ "$tries" -gt 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+    rdma=$(find "$device/infiniband" -mindepth 1 -maxdepth 1 2>/dev/null | sort | head -n 1)
+    rdma=${rdma##*/}
     while read -r word name line; do
         if [ "$word" = nic ] && [ -n "$rdma" ] && [ "$(value rdma "$line")" = "$rdma" ]; then echo "$name"; exit 0; fi
     done <"$conf"
     echo "$2"
     ;;
 nccl-topo)
-    script=""
     while read -r word name line; do
         [ "$word" = nic ] || continue
         rdma=$(value rdma "$line") rail=$(value rail "$line") plane=$(value plane "$line")
-        [ -z "$rdma" ] || [ -z "$rail" ] || script="$script;s/<net name=\"$rdma\"/& rail=\"$((rail - 1))\" plane=\"$((${plane:-1} - 1))\"/"
-    done <"$conf"
-    sed "${script#;}" "$2"
+        if [ -z "$rdma" ] || [ -z "$rail" ]; then continue; fi
+        echo "/<net name=\"$rdma\"/{"
+        echo 's/ rail="[^"]*"//;s/ plane="[^"]*"//'
+        echo "s/<net name=\"$rdma\"/& rail=\"$((rail - 1))\" plane=\"$((${plane:-1} - 1))\"/"
+        echo "}"
+    done <"$conf" | sed -f /dev/stdin "$2"
     ;;
 *)
     sed -n '2,8p' "$0" >&2
