@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the real daemons that tests run our files in (Debian or Ubuntu, as root). Nothing is started.
 set -eu
-packages="frr haproxy keepalived nftables opensm ibsim-utils infiniband-diags ibutils libyang-tools netplan.io"
+packages="frr haproxy keepalived nftables opensm ibsim-utils infiniband-diags ibutils netplan.io shellcheck conntrackd dnsmasq-base bind9-utils \
+    gir1.2-nm-1.0 python3-gi"
 missing=""
 for package in $packages; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
