@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from railwright.build import frr
+from railwright.build.acceptance import acceptance_files
 from railwright.build.contract import Bgp, DeviceView, Neighbor, Port
 from railwright.build.render import Build, render_plan
 from railwright.catalog.load import load_catalog
@@ -25,7 +26,11 @@ def made() -> Build:
     spec = ClusterSpec.model_validate(
         {"name": "site", "cluster": {"servers": 4, "server": "hgx-h100"}, "backend": {"switch": "sn5600"}}
     )
-    return render_plan(design_plan(spec, load_catalog()), ("frr",))
+    plan = design_plan(spec, load_catalog())
+    made = render_plan(plan, ("frr",))
+    keyed = render_plan(plan, ("frr",), network_manager=True)
+    keyfiles = {path: text for path, text in keyed.files.items() if path.endswith(".nmconnection")}
+    return made.with_files({**keyfiles, **acceptance_files(plan)})
 
 
 def of(made: Build, name: str) -> list[tuple[str, str]]:
@@ -100,6 +105,55 @@ def test_netplan_generates_every_servers_file(made: Build, tool: Callable[[str],
         done = run(tool("netplan"), "generate", "--root-dir", str(root))
         assert done.returncode == 0, (path, done.stderr)
         assert list((root / "run/systemd/network").glob("*.network"))
+
+
+READ_BY_LIBNM = """
+import sys, gi
+gi.require_version("NM", "1.0")
+from gi.repository import GLib, NM
+for path in sys.argv[1:]:
+    file, said = GLib.KeyFile(), []
+    file.load_from_file(path, GLib.KeyFileFlags.NONE)
+    handler = lambda f, c, kind, data, user: said.append(NM.keyfile_handler_data_warn_get(data)[0]) or True
+    connection = NM.keyfile_read(file, "/etc", NM.KeyfileHandlerFlags.NONE, handler, None)
+    connection.normalize()
+    assert connection.verify()
+    assert not said, (path, said)
+    four = connection.get_setting_ip4_config()
+    if four is not None and four.get_num_routes():
+        assert four.get_num_routing_rules() == 1
+        table = four.get_route(0).get_attribute("table").get_uint32()
+        assert table == four.get_routing_rule(0).get_table(), path
+"""
+
+
+def test_libnm_takes_every_keyfile_without_a_word(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    for number, (_, text) in enumerate(keyfiles_of(made)):
+        (tmp_path / f"{number}.nmconnection").write_text(text)
+    files = sorted(str(path) for path in tmp_path.glob("*.nmconnection"))
+    assert len(files) > 40
+    done = run(tool("/usr/bin/python3"), "-c", READ_BY_LIBNM, *files)
+    assert done.returncode == 0, done.stderr
+
+
+def test_libnm_refuses_what_we_would_not_write(tool: Callable[[str], str], tmp_path: Path) -> None:
+    (tmp_path / "x.nmconnection").write_text(
+        "[connection]\nid=x\ntype=ethernet\n[ipv4]\nmethod=manual\nadress1=1.1.1.1/8\n"
+    )
+    assert run(tool("/usr/bin/python3"), "-c", READ_BY_LIBNM, str(tmp_path / "x.nmconnection")).returncode != 0
+
+
+def keyfiles_of(made: Build) -> list[tuple[str, str]]:
+    return [(path, text) for path, text in made.files.items() if path.endswith(".nmconnection")]
+
+
+def test_shellcheck_takes_every_script(made: Build, tool: Callable[[str], str], tmp_path: Path) -> None:
+    scripts = {text for text in made.files.values() if text.startswith("#!/bin/sh")}
+    assert len(scripts) >= 4
+    for number, text in enumerate(sorted(scripts)):
+        (tmp_path / f"{number}.sh").write_text(text)
+        done = run(tool("shellcheck"), "-S", "warning", "-s", "sh", str(tmp_path / f"{number}.sh"))
+        assert done.returncode == 0, done.stdout
 
 
 def test_no_file_holds_a_secret(made: Build) -> None:

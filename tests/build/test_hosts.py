@@ -107,14 +107,16 @@ def host_ports(draw: st.DrawFn, number: int) -> HostPort:
     )
 
 
-@given(data=st.data(), count=st.integers(0, 4))
-@settings(max_examples=40, deadline=None)
-def test_a_servers_files_are_read_back(data: st.DataObject, count: int) -> None:
+@given(data=st.data(), count=st.integers(0, 4), network_manager=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_servers_files_are_read_back(data: st.DataObject, count: int, network_manager: bool) -> None:
     ports = tuple(data.draw(host_ports(number)) for number in range(count))
     keys, values = st.sampled_from(["NCCL_IB_TC", "NCCL_IB_HCA"]), st.sampled_from(["106", "=mlx5_0"])
     nccl = tuple(sorted(data.draw(st.dictionaries(keys, values)).items()))
     view = HostView("gpu-001", ports, nccl)
-    reading = hosts.read("gpu-001", {f"gpu-001/{name}": text for name, text in hosts.render(view).items()})
+    reading = hosts.read(
+        "gpu-001", {f"gpu-001/{name}": text for name, text in hosts.render(view, network_manager).items()}
+    )
     assert reading.view == view
     assert all(reading.place(key).line for key, _ in host_statements(view))
 

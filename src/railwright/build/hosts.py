@@ -1,9 +1,10 @@
 """Servers: how their adapters are set, written as data beside one script that shows and applies it, and read back.
 
-A server's files are ``host.conf`` (one line per adapter port, the contract), ``netplan.yaml``, ``nccl.conf`` and a copy of the
-script ``railwright-host`` (``build/data/railwright-host.sh``), which prints the commands it would run and runs them only with
-``apply --yes``. ``railwright-host show`` prints the true state as the outputs of the usual tools under ``## command`` lines;
-``read`` takes either the files or such a dump (``show.txt``).
+A server's files are ``host.conf`` (one line per adapter port, the contract), ``netplan.yaml`` (or NetworkManager's
+keyfiles), ``nccl.conf``, udev rules and a copy of the script ``railwright-host`` (``build/data/railwright-host.sh``),
+which prints the commands it would run and runs them only with ``apply --yes``. ``railwright-host show`` prints the true
+state as the outputs of the usual tools under ``## command`` lines; ``read`` takes either the files or such a dump
+(``show.txt``).
 """
 
 import re
@@ -12,60 +13,23 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files as resources
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from railwright.build.affinity import DIRECT, nearest_adapters
 from railwright.build.contract import Place
+from railwright.build.host_model import HostPort, HostView
+from railwright.build.netplan import FILE as NETPLAN
+from railwright.build.netplan import netplan, read_netplan
+from railwright.build.network_manager import SUFFIX as KEYFILE
+from railwright.build.network_manager import keyfiles, read_keyfile
 from railwright.errors import InputError
 
+__all__ = ["CONTRACT", "DUMP", "KEYFILE", "NCCL", "NETPLAN", "HostPort", "HostReading", "HostView"]
+
 CONTRACT = "host.conf"
-NETPLAN = "netplan.yaml"
 NCCL = "nccl.conf"
 SCRIPT = "railwright-host"
 UDEV = "70-railwright.rules"
 DUMP = "show.txt"
 TOPOLOGY = "nvidia-smi topo -m"
-
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    """One adapter port. ``rdma`` is its RDMA device, ``traffic_class`` the IP traffic class byte that RoCE is sent with.
-
-    ``dscp`` maps the classes' DSCPs to priorities, ``dcqcn`` lists the priorities with DCQCN on (reaction and notification
-    point). ``bond`` is the LACP bond that the port belongs to; addresses and gateway of a bond stand at its first port. None
-    means: not said.
-    """
-
-    name: str
-    rdma: str = ""
-    network: str = ""
-    peer: str = ""
-    gpu: int | None = None
-    rail: int | None = None
-    plane: int | None = None
-    speed_gbps: float = 0
-    mtu: int | None = None
-    trust: str | None = None
-    pfc: tuple[int, ...] | None = None
-    dscp: tuple[tuple[int, int], ...] = ()
-    traffic_class: int | None = None
-    cnp_dscp: int | None = None
-    dcqcn: tuple[int, ...] | None = None
-    pause: str | None = None
-    gid: int | None = None
-    addresses: tuple[str, ...] = ()
-    gateway: str = ""
-    bond: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HostView:
-    """A server's adapters and the environment of its collectives."""
-
-    name: str
-    ports: tuple[HostPort, ...] = ()
-    nccl: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,11 +54,12 @@ _TEXTS = ("rdma", "network", "peer", "trust", "pause", "gateway", "bond")
 _LISTS = ("pfc", "dcqcn")
 
 
-def render(view: HostView) -> dict[str, str]:
-    """Return the files of a server."""
+def render(view: HostView, network_manager: bool = False) -> dict[str, str]:
+    """Return the files of a server: addresses for netplan, or as keyfiles for NetworkManager."""
+    network = keyfiles(view) if network_manager else {NETPLAN: netplan(view)}
     return {
         CONTRACT: _conf(view),
-        NETPLAN: _netplan(view),
+        **network,
         NCCL: "".join(f"{key}={value}\n" for key, value in view.nccl),
         UDEV: _udev(view),
         SCRIPT: script(),
@@ -147,58 +112,6 @@ def _conf(view: HostView) -> str:
     return "\n".join([*lines, ""])
 
 
-def _netplan(view: HostView) -> str:
-    """Return netplan's file: MTU, addresses, and for every rail a routing table of its own (replies leave where they came)."""
-    lines = ["network:", "  version: 2", "  renderer: networkd"]
-    shown = [p for p in view.ports if p.network != "infiniband"]
-    if shown:
-        lines.append("  ethernets:")
-    bonds: dict[str, list[HostPort]] = {}
-    for index, port in enumerate(shown):
-        lines += [f"    {port.name}:", f"      mtu: {port.mtu}" if port.mtu else "      optional: true"]
-        lines.append("      accept-ra: false")
-        if port.bond:
-            bonds.setdefault(port.bond, []).append(port)
-        else:
-            lines += _addressing(port, index)
-    if bonds:
-        lines.append("  bonds:")
-    for index, (name, members) in enumerate(bonds.items()):
-        lines += [f"    {name}:", f"      interfaces: [{', '.join(p.name for p in members)}]"]
-        lines += [f"      mtu: {members[0].mtu}"] if members[0].mtu else []
-        lines += [
-            "      parameters:",
-            "        mode: 802.3ad",
-            "        lacp-rate: fast",
-            "        mii-monitor-interval: 100",
-        ]
-        lines += ["        transmit-hash-policy: layer3+4", "      accept-ra: false"]
-        lines += _addressing(next((p for p in members if p.addresses), members[0]), len(shown) + index)
-    return "\n".join([*lines, ""])
-
-
-def _addressing(port: HostPort, index: int) -> list[str]:
-    """Return addresses and routes of a port; a rail's default route is in a table of its own."""
-    if not port.addresses:
-        return []
-    lines = ["      addresses:", *(f"        - {address}" for address in port.addresses)]
-    if port.gateway and port.network in ("backend", "storage"):
-        table = 101 + index
-        every = "::/0" if ":" in port.gateway else "0.0.0.0/0"
-        lines += [
-            "      routes:",
-            f"        - to: {every}",
-            f"          via: {port.gateway}",
-            f"          table: {table}",
-        ]
-        own = port.addresses[0].partition("/")[0]
-        lines += ["      routing-policy:", f"        - from: {own}", f"          table: {table}"]
-    elif port.gateway:
-        lines += ["      routes:", "        - to: default", f"          via: {port.gateway}"]
-        lines.append(f"          metric: {100 + index}")
-    return lines
-
-
 def _udev(view: HostView) -> str:
     """Return rules that name ports after their RDMA device, whose order follows the PCI order of the adapters.
 
@@ -230,7 +143,9 @@ def read(name: str, files: Mapping[str, str]) -> HostReading:
             _read_nccl(path, text, nccl, lines)
     for path, text in files.items():
         if path.rpartition("/")[2] == NETPLAN:
-            _read_netplan(path, text, ports, lines)
+            read_netplan(path, text, ports, lines)
+        elif path.endswith(KEYFILE):
+            read_keyfile(path, text, ports, lines)
     return HostReading(HostView(name, tuple(ports.values()), tuple(sorted(nccl.items()))), tuple(files), lines)
 
 
@@ -276,29 +191,6 @@ def _read_nccl(path: str, text: str, nccl: dict[str, str], lines: dict[str, Plac
         if equals and re.fullmatch(r"[A-Z][A-Z0-9_]*", key):
             nccl[key] = value.strip("\"'")
             lines[f"nccl/{key}"] = Place(path, number)
-
-
-def _read_netplan(path: str, text: str, ports: dict[str, HostPort], lines: dict[str, Place]) -> None:
-    """Take MTU and addresses from netplan, which wins over ``host.conf``: it is what the host runs."""
-    try:
-        network = (YAML(typ="safe", pure=True).load(text) or {}).get("network", {})
-        ethernets = dict(network.get("ethernets") or {})
-        for bond in (network.get("bonds") or {}).values():
-            first = next(iter(bond.get("interfaces", ())), None)
-            if first in ethernets and bond.get("addresses"):
-                ethernets[first] = {**ethernets[first], "addresses": bond["addresses"]}
-    except (YAMLError, AttributeError) as error:
-        raise InputError(f"not a netplan file: {error}", file=path) from None
-    found = {m[1]: n for n, line in enumerate(text.splitlines(), 1) if (m := re.fullmatch(r" {4}(\S+):", line))}
-    for name, entry in ethernets.items():
-        port = ports.get(name, HostPort(name=name))
-        addresses = tuple(entry.get("addresses", ()))
-        ports[name] = replace(port, mtu=entry.get("mtu", port.mtu), addresses=addresses or port.addresses)
-        for key in ("mtu", "addresses"):
-            if key in entry and name in found:
-                below = enumerate(text.splitlines()[found[name] :], found[name] + 1)
-                own = next((n for n, line in below if f"{key}:" in line), found[name])
-                lines[f"nic/{name}/{key}"] = Place(path, own)
 
 
 def _read_dump(name: str, path: str, text: str) -> HostReading:

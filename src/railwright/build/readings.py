@@ -50,7 +50,7 @@ def read_configs(directory: Path) -> Readings:
         f"{path.parent.name}/{path.name}": _text(path)
         for _, folder in sorted(folders.items())
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name in _READ
+        if path.is_file() and _is_read(path.name)
     }
     found = read_files(files)
     if not found.switches and not found.servers:
@@ -63,7 +63,7 @@ def read_files(files: Mapping[str, str]) -> Readings:
     of_device: dict[str, dict[str, str]] = {}
     for path, text in files.items():
         folder, _, name = path.rpartition("/")
-        if folder and name in _READ:
+        if folder and _is_read(name):
             of_device.setdefault(folder.rpartition("/")[2], {})[name] = text
     switches: list[Reading] = []
     servers: list[HostReading] = []
@@ -93,10 +93,15 @@ def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReadi
     if hosts.DUMP in present:
         return hosts.read(device, texts(hosts.DUMP))
     if hosts.CONTRACT in present:
-        return hosts.read(device, texts(hosts.CONTRACT, hosts.NETPLAN, hosts.NCCL))
+        keyfiles = (name for name in present if name.endswith(hosts.KEYFILE))
+        return hosts.read(device, texts(hosts.CONTRACT, hosts.NETPLAN, *keyfiles, hosts.NCCL))
     if frr.FILE in present:
         return frr.read(device, texts(frr.FILE))
     return None
+
+
+def _is_read(name: str) -> bool:
+    return name in _READ or name.endswith(hosts.KEYFILE)
 
 
 def _is_shared(folder: Path) -> bool:

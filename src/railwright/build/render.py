@@ -67,12 +67,14 @@ def render_plan(
     convention: str | None = None,
     guids: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    network_manager: bool = False,
 ) -> Build:
     """Return the files of every box of ``plan``.
 
     ``systems`` names the operating systems for the switches (none: each platform's own; several: each gets a folder of its
     own above the devices). ``platform`` re-targets the Ethernet fabrics, ``convention`` takes a vendor's DSCPs, priorities
-    and thresholds, ``guids`` are the GUIDs of InfiniBand nodes by description. Raises InputError for an operating system that
+    and thresholds, ``guids`` are the GUIDs of InfiniBand nodes by description. ``network_manager`` writes the
+    servers' addresses for NetworkManager instead of netplan. Raises InputError for an operating system that
     a platform does not run, MissingError for a renderer that is not installed.
     """
     say = progress or _silent
@@ -94,7 +96,7 @@ def render_plan(
             shown[view.name] = view.nos
     say("servers")
     for host in host_views.host_views(moved, contracts, peers):
-        files |= {f"{host.name}/{file}": text for file, text in hosts.render(host).items()}
+        files |= {f"{host.name}/{file}": text for file, text in hosts.render(host, network_manager).items()}
     files |= _infiniband(moved, contracts, guids)
     slurm = _slurm(moved)
     if slurm:

@@ -39,6 +39,9 @@ def build(
     guids: Annotated[
         Path | None, typer.Option("--guids", metavar="FILE", help="Output of ibnetdiscover: the GUIDs of the nodes.")
     ] = None,
+    network_manager: Annotated[
+        bool, typer.Option("--network-manager", help="Servers use NetworkManager (keyfiles) instead of netplan.")
+    ] = False,
     acceptance: Annotated[
         bool, typer.Option("--acceptance", help="Add the commissioning tests and their limits.")
     ] = False,
@@ -69,7 +72,7 @@ def build(
     plan = open_plan(source)
     known = guids_from(guids.read_text(encoding="utf-8")) if guids is not None else None
     with steps.step("render", f"render {len(plan.devices):,} devices"):
-        made = render_plan(plan, tuple(nos or ()), platform, convention, known)
+        made = render_plan(plan, tuple(nos or ()), platform, convention, known, network_manager=network_manager)
         if acceptance:
             made = made.with_files(acceptance_of(plan, convention))
     with steps.step("write", f"write {len(made.files):,} files to {output}"):
@@ -176,6 +179,8 @@ def write_build(made: "Build", output: Path, more: "Callable[[Path], list[Path]]
             target.write_text(text, encoding="utf-8")
             if text.startswith("#!"):
                 target.chmod(0o755)
+            elif path.endswith(".nmconnection"):
+                target.chmod(0o600)  # NetworkManager takes no other
         others = [file.relative_to(folder).as_posix() for file in more(folder)] if more is not None else []
         manifest = made.manifest()
         manifest["files"] = sorted([*manifest["files"], *others])
