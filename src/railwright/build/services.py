@@ -1,65 +1,128 @@
-"""The service entrance: packet filters of the firewalls, load balancers with their virtual addresses, and the data for DHCP,
-zero-touch provisioning and DNS.
+"""The service entrance: packet filters of the firewalls with state synchronisation, and who gets which other file (load
+balancers, names and addresses, resilient hashing).
 
 Zones are address sets, so that rules read as the plan's networks: ``services`` (virtual addresses), ``frontend``, ``fabric``
 (backend and storage), ``management``, and everything else is outside. The default is to drop. Certificates and passwords are
-the user's: HTTPS is passed through unless a certificate is put where ``haproxy.cfg`` says, and no file holds a secret.
+the user's; no file holds a secret.
 """
 
 import ipaddress
-import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
 from railwright.build import frr, names
 from railwright.build.contract import Bgp, DeviceView, Neighbor, Port
+from railwright.build.services_balancers import HTTP, HTTPS, haproxy, keepalived
+from railwright.build.services_data import data_files
+from railwright.build.services_resilience import resilient_hashing
 from railwright.design.plan import Plan
 
-HTTP, HTTPS, HEALTH = 80, 443, "/healthz"
-VRRP_ID = 51
+SYNC_PORT = 3780
+_FORWARDING = (
+    "net.ipv4.ip_forward = 1",
+    "net.ipv6.conf.all.forwarding = 1",
+    "net.ipv4.fib_multipath_hash_policy = 1",
+    "",
+)
+_BINDING = ("net.ipv4.ip_nonlocal_bind = 1", "net.ipv4.fib_multipath_hash_policy = 1", "")
+SYSCTL = "90-railwright.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """The firewall that holds a copy of the connections: per channel our port, our address and its address."""
+
+    name: str
+    channels: tuple[tuple[str, str, str], ...]
 
 
 def service_files(plan: Plan, systems: Mapping[str, str]) -> dict[str, str]:
     """Return the files of firewalls, load balancers and ``services/``; ``systems`` is the operating system per switch."""
     found: dict[str, str] = {}
-    held = plan.addresses.join(plan.devices.select("device_id", "role", device="name"), on="device_id")
+    held = plan.addresses.join(plan.devices.select("device_id", "role", "site", device="name"), on="device_id")
     zones = _zones(held)
-    for number, name in enumerate(_named(plan, "firewall")):
-        found |= {f"{name}/{file}": text for file, text in firewall(plan, name, number, zones).items()}
+    firewalls = _named(plan, "firewall")
+    for name in firewalls:
+        found |= {f"{name}/{file}": text for file, text in firewall(plan, name, zones, partner_of(plan, name)).items()}
     balancers = _named(plan, "load_balancer")
-    for number, name in enumerate(balancers):
-        found |= {f"{name}/{file}": text for file, text in load_balancer(plan, name, number, balancers, held).items()}
+    for name in balancers:
+        found |= {f"{name}/{file}": text for file, text in load_balancer(plan, name, held).items()}
+    found |= resilient_hashing(plan, systems)
     if not held.is_empty():
-        found |= {f"services/{file}": text for file, text in _data(plan, held, systems).items()}
+        found |= {f"services/{file}": text for file, text in data_files(plan, held, systems).items()}
     return found
 
 
-def firewall(plan: Plan, name: str, number: int, zones: Mapping[str, list[str]]) -> dict[str, str]:
+def firewall(plan: Plan, name: str, zones: Mapping[str, list[str]], partner: Partner | None) -> dict[str, str]:
     """Return packet filter, state synchronisation and routing of one firewall."""
     view = routed_view(plan, name)
-    files = {"nftables.conf": _nftables(zones), "conntrackd.conf": _conntrackd(plan, name)}
+    neighbours = sorted(n.peer for n in view.bgp.neighbors) if view.bgp is not None else []
+    partners = [channel[2] for channel in partner.channels] if partner is not None else []
+    files = {
+        "nftables.conf": _nftables({**zones, "neighbours": neighbours, "partner": partners}),
+        "conntrackd.conf": _conntrackd(partner),
+        SYSCTL: "\n".join(_FORWARDING),
+    }
+    return files | (frr.render(view) if view.bgp is not None else {})
+
+
+def load_balancer(plan: Plan, name: str, held: pl.DataFrame) -> dict[str, str]:
+    """Return the files of one load balancer: HAProxy, keepalived that moves the virtual address, FRR that announces it.
+
+    With anycast every balancer holds the address as long as it is healthy; otherwise those with the same address elect one
+    over the routed network (their links to the borders share no segment, so VRRP runs in unicast).
+    """
+    vips = held.filter(pl.col("kind") == "vip")
+    own = sorted(set(vips.filter(pl.col("device") == name)["address"]))
+    nodes = held.filter((pl.col("kind") == "host") & (pl.col("role") == "service") & (pl.col("network") == "frontend"))
+    site = plan.devices.filter(pl.col("name") == name)["site"][0]
+    rows = nodes.select("device", "address", pl.col("site") == site).sort("device").iter_rows()
+    files = {"haproxy.cfg": haproxy(rows, own), SYSCTL: "\n".join(_BINDING)}
+    view = routed_view(plan, name)
     if view.bgp is not None:
         files |= frr.render(view)
-    files["90-railwright.conf"] = "\n".join(
-        ["net.ipv4.ip_forward = 1", "net.ipv6.conf.all.forwarding = 1", "net.ipv4.fib_multipath_hash_policy = 1", ""]
+    loopbacks = held.filter(pl.col("kind") == "loopback").select("device", "address")
+    group = vips.filter(pl.col("address").is_in(own))["device"].unique(maintain_order=True).to_list() or [name]
+    addresses = dict(loopbacks.filter(pl.col("device").is_in(group)).sort("device").iter_rows())
+    peers = [addresses[other].partition("/")[0] for other in group if other != name and other in addresses]
+    if plan.spec.frontend.anycast or name not in addresses:
+        peers = []
+    ports = _ports(plan, name)
+    files["keepalived.conf"] = keepalived(
+        group.index(name) if name in group else 0,
+        names.checked(ports["name"][0] if len(ports) else "eth0", names.PORT, "the name of a port"),
+        own,
+        addresses.get(name, "").partition("/")[0],
+        peers,
     )
     return files
 
 
-def load_balancer(plan: Plan, name: str, number: int, pair: list[str], held: pl.DataFrame) -> dict[str, str]:
-    """Return HAProxy's file, and keepalived's (or FRR's where the virtual address is anycast) of one load balancer."""
-    vips = sorted(set(held.filter((pl.col("kind") == "vip") & (pl.col("device") == name))["address"]))
-    nodes = held.filter((pl.col("kind") == "host") & (pl.col("role") == "service") & (pl.col("network") == "frontend"))
-    files = {"haproxy.cfg": _haproxy(nodes.select("device", "address").sort("device").iter_rows(), vips)}
-    if plan.spec.frontend.anycast:
-        view = routed_view(plan, name)
-        if view.bgp is not None:
-            files |= frr.render(view)
-        return files
-    ports = _ports(plan, name)
-    files["keepalived.conf"] = _keepalived(number, ports["name"][0] if len(ports) else "eth0", vips)
-    return files
+def partner_of(plan: Plan, name: str) -> Partner | None:
+    """Return who holds a copy of this firewall's connections: the other of its pair; None for the odd one out of a site.
+
+    The pair's links share no segment: each channel runs over one port of both, routed by the border that they meet at.
+    """
+    site = plan.devices.filter(pl.col("name") == name)["site"][0]
+    own = plan.devices.filter((pl.col("role") == "firewall") & pl.col("site").eq_missing(pl.lit(site)))[
+        "name"
+    ].to_list()
+    place = own.index(name) ^ 1
+    if place >= len(own):
+        return None
+    here, there = (
+        [
+            (port, address.partition("/")[0])
+            for port, address in _ports(plan, which).select("name", "address").iter_rows()
+            if address
+        ]
+        for which in (name, own[place])
+    )
+    for port, _ in here:
+        names.checked(port, names.PORT, "the name of a port")
+    return Partner(own[place], tuple((port, mine, its) for (port, mine), (_, its) in zip(here, there, strict=False)))
 
 
 def _named(plan: Plan, role: str) -> list[str]:
@@ -76,10 +139,16 @@ def _ports(plan: Plan, name: str) -> pl.DataFrame:
 
 
 def routed_view(plan: Plan, name: str) -> DeviceView:
-    """Return the FRR view of a box that speaks BGP over numbered links to its neighbours."""
+    """Return the FRR view of a box that speaks BGP over numbered links to its neighbours.
+
+    Virtual addresses are not in it: keepalived puts them on the loopback while the box is healthy, and FRR announces what is
+    there.
+    """
     row = plan.devices.filter(pl.col("name") == name).row(0, named=True)
     ports = _ports(plan, name)
-    owned = plan.addresses.filter((pl.col("device_id") == row["device_id"]) & pl.col("port_id").is_null())
+    owned = plan.addresses.filter(
+        (pl.col("device_id") == row["device_id"]) & pl.col("port_id").is_null() & (pl.col("kind") != "vip")
+    )
     far = pl.concat(
         plan.links.select(port_id=here, other=there) for here, there in (("a_port", "b_port"), ("b_port", "a_port"))
     )
@@ -144,9 +213,9 @@ def _nftables(zones: Mapping[str, list[str]]) -> str:
         "        ct state established,related accept",
         "        ct state invalid drop",
         "        meta l4proto { icmp, ipv6-icmp } limit rate 100/second accept",
-        '        tcp dport 179 accept comment "BGP, from connected neighbours only"',
-        '        udp dport { 3784, 3785, 4784 } accept comment "BFD"',
-        '        udp dport 3780 accept comment "conntrackd"',
+        '        ip saddr @neighbours tcp dport 179 accept comment "BGP"',
+        '        ip saddr @neighbours udp dport { 3784, 3785, 4784 } accept comment "BFD"',
+        f'        ip saddr @partner udp dport {SYNC_PORT} accept comment "connections of the partner"',
         "        ip saddr @management tcp dport 22 accept",
         "    }",
         "    chain forward {",
@@ -168,138 +237,31 @@ def _nftables(zones: Mapping[str, list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _conntrackd(plan: Plan, name: str) -> str:
-    """Return state synchronisation over the first two ports: a flow survives when its firewall is lost."""
-    ports = _ports(plan, name)
-    lines = ["Sync {", "    Mode FTFW {", "        DisableExternalCache yes", "    }"]
-    for index, port in enumerate(ports["name"][:2]):
-        default = " Default" if index == 0 else ""
+def _conntrackd(partner: Partner | None) -> str:
+    """Return state synchronisation with the partner: a connection survives when its firewall is lost.
+
+    The external cache is off, so that both are active and a reply may take the other one.
+    """
+    if partner is None or not partner.channels:
+        return "# This firewall has no partner: its connections end with it. Firewalls are paired, add one.\n"
+    lines = [f"# Partner: {partner.name}", "Sync {", "    Mode FTFW {", "        DisableExternalCache yes", "    }"]
+    for index, (port, mine, its) in enumerate(partner.channels[:2]):
         lines += [
-            f"    Multicast{default} {{",
-            f"        IPv4_address 225.0.0.{50 + index}",
-            "        Group 3780",
-            f"        Interface {names.checked(port, names.PORT, 'the name of a port')}",
+            f"    UDP{' Default' if index == 0 else ''} {{",
+            f"        IPv4_address {mine}",
+            f"        IPv4_Destination_Address {its}",
+            f"        Port {SYNC_PORT}",
+            f"        Interface {port}",
             "        Checksum on",
             "    }",
         ]
-    lines += ["}", "General {", "    HashSize 32768", "    HashLimit 1048576", "    Syslog on", "    UNIX {"]
-    lines += ["        Path /var/run/conntrackd.ctl", "    }", "}", ""]
-    return "\n".join(lines)
-
-
-def _haproxy(nodes: Iterable[tuple[str, str]], vips: list[str]) -> str:
-    servers = [
-        (names.checked(device, names.DEVICE, "a server's name"), address.partition("/")[0]) for device, address in nodes
-    ]
-    binds = [address.partition("/")[0] for address in vips] or ["*"]
-    lines = [
-        "global",
-        "    log /dev/log local0",
-        "    maxconn 200000",
-        "",
-        "defaults",
-        "    log global",
-        "    timeout connect 2s",
-        "    timeout client 60s",
-        "    timeout server 60s",
-        "    option redispatch",
-        "",
-        "frontend http",
-        "    mode http",
-        *(f"    bind {bind}:{HTTP} transparent" if bind != "*" else f"    bind *:{HTTP}" for bind in binds),
-        "    default_backend services_http",
-        "",
-        "# HTTPS is passed through. To end TLS here, put certificates into /etc/haproxy/certs and make this",
-        f"# 'bind …:{HTTPS} ssl crt /etc/haproxy/certs/' in mode http.",
-        "frontend https",
-        "    mode tcp",
-        *(f"    bind {bind}:{HTTPS} transparent" if bind != "*" else f"    bind *:{HTTPS}" for bind in binds),
-        "    default_backend services_https",
-        "",
-        "backend services_http",
-        "    mode http",
-        "    balance leastconn",
-        f"    option httpchk GET {HEALTH}",
-        "    default-server check inter 1s fall 3 rise 2",
-        *(f"    server {device} {address}:{HTTP}" for device, address in servers),
-        "",
-        "backend services_https",
-        "    mode tcp",
-        "    balance source",
-        "    hash-type consistent",
-        "    default-server check inter 1s fall 3 rise 2",
-        *(f"    server {device} {address}:{HTTPS}" for device, address in servers),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _keepalived(number: int, port: str, vips: list[str]) -> str:
-    interface = names.checked(port, names.PORT, "the name of a port")
-    lines = [
-        "global_defs {",
-        "    enable_script_security",
-        "    script_user nobody",
-        "}",
-        "vrrp_script haproxy_alive {",
-        '    script "/usr/bin/pgrep -x haproxy"',
-        "    interval 1",
-        "    fall 2",
-        "    rise 2",
-        "}",
-        "vrrp_instance services {",
-        "    state BACKUP",
-        "    nopreempt",
-        f"    interface {interface}",
-        f"    virtual_router_id {VRRP_ID}",
-        f"    priority {150 - 10 * number}",
-        "    advert_int 1",
-        "    virtual_ipaddress {",
-        *(f"        {vip}" for vip in vips),
-        "    }",
-        "    track_script {",
-        "        haproxy_alive",
+    lines += ["}", "General {", "    HashSize 32768", "    HashLimit 1048576", "    Syslog on"]
+    lines += [
+        "    LockFile /var/lock/conntrackd.lock",
+        "    UNIX {",
+        "        Path /var/run/conntrackd.ctl",
         "    }",
         "}",
         "",
     ]
     return "\n".join(lines)
-
-
-def _data(plan: Plan, held: pl.DataFrame, systems: Mapping[str, str]) -> dict[str, str]:
-    """Return DNS and DHCP data. MAC addresses are not in a plan: the list has a place for them."""
-    named = held.join(plan.ports.select("port_id", port="name"), on="port_id", how="left", maintain_order="left")
-    records = named.filter(pl.col("kind").is_in(["loopback", "host", "management", "vip"])).with_columns(
-        label=pl.when(pl.col("port").is_null())
-        .then("device")
-        .otherwise(
-            pl.concat_str("device", pl.lit("-"), pl.col("port").str.to_lowercase().str.replace_all(r"[^a-z0-9-]", "-"))
-        ),
-        ip=pl.col("address").str.split("/").list.first(),
-    )
-    rows = records.select("label", "ip", "kind").unique(maintain_order=True)
-    zone = ["$TTL 300", "@ IN SOA ns1 hostmaster ( 1 3600 600 604800 300 )", "@ IN NS ns1"]
-    vips = [(f"vip{n}", ip) for n, ip in enumerate(sorted(set(rows.filter(pl.col("kind") == "vip")["ip"])), start=1)]
-    listed = [(label, ip) for label, ip, kind in rows.iter_rows() if kind != "vip"] + vips
-    zone += [f"{label} IN {'AAAA' if ':' in ip else 'A'} {ip}" for label, ip in listed]
-    reservations = records.filter(pl.col("kind") == "management").select("device", "port", "ip")
-    lines = ["device,port,mac,address", *(f"{device},{port},,{ip}" for device, port, ip in reservations.iter_rows())]
-    fetched = {name: nos for name, nos in sorted(systems.items()) if nos in _ZTP_FILE}
-    ztp = {name: {"os": nos, "url": f"http://ztp/{name}/{_ZTP_FILE[nos]}"} for name, nos in fetched.items()}
-    return {
-        "dns/zone.db": "\n".join([*zone, ""]),
-        "dns/hosts": "\n".join([*(f"{ip} {label}" for label, ip in listed), ""]),
-        "dhcp/reservations.csv": "\n".join([*lines, ""]),
-        "ztp/devices.json": json.dumps(ztp, indent=2) + "\n",
-        "ztp/dhcp-options.txt": "\n".join(_ZTP_OPTIONS),
-    }
-
-
-_ZTP_FILE = {"sonic": "config_db.json", "nvue": "startup.yaml", "eos": "startup-config"}
-_ZTP_OPTIONS = (
-    "# What the DHCP server hands out so that a new switch fetches its file (base: http://ztp/<hostname>/).",
-    "sonic  option 67 (bootfile-name)   a ZTP JSON whose configdb-json.url is the device's url in devices.json",
-    "nvue   option 239 (cumulus-provision-url)   a script: fetch the url, nv config replace FILE, nv config apply -y",
-    "eos    option 67 (bootfile-name)   the device's url itself",
-    "",
-)
