@@ -1,8 +1,8 @@
 """SONiC's files against the tables of SONiC's YANG models: known tables and fields, shapes of keys, references that resolve.
 
-``facts/sonic_models.csv`` lists, per table, the keys of its lists (``=name`` for a container), the fields, and which fields and
-keys refer to which tables (or are a fixed ``=word``), as the models of the named commit say. The whole files were validated by hand with yanglint against
-these models (docs/build.md); this test keeps what can be kept without them.
+``facts/sonic_models.csv`` lists, per table, the keys of its lists (``=name`` for a container), the fields, and which fields
+and keys refer to which tables (or are a fixed ``=word``), as the models of the named commit say. The whole files were
+validated by hand with yanglint against these models (docs/build.md); this test keeps what can be kept without them.
 """
 
 import csv
@@ -48,9 +48,7 @@ def violations(db: dict[str, Any]) -> Iterator[str]:
             yield from (f"{table}|{key}: no field {field}" for field in entry if field not in known)
             values = dict(zip(named, key.split("|"), strict=False)) | entry
             for field, targets in references.items():
-                if field in values and not any(
-                    _has(db.get(target, {}), values[field]) for target in targets.split(",")
-                ):
+                if field in values and not any(_has(db, t, values[field]) for t in targets.split(",")):
                     yield f"{table}|{key}: {field} {values[field]} is in none of {targets}"
 
 
