@@ -44,7 +44,7 @@ def violations(db: dict[str, Any]) -> Iterator[str]:
                 continue
             if table.endswith(MAPS) and table != "PORT_QOS_MAP":
                 continue
-            known = model["fields"].split()
+            known = [*model["fields"].split(), *named]  # a key may be said again as a field
             yield from (f"{table}|{key}: no field {field}" for field in entry if field not in known)
             values = dict(zip(named, key.split("|"), strict=False)) | entry
             for field, targets in references.items():
