@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find native -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs validation clean native setup
+.PHONY: help demo test lint bench docs validation calibration clean native setup
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ bench: $(STAMP) ## speed, as ratios measured in one run
 docs: $(STAMP) ## the documentation site in site/
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+calibration: $(STAMP) ## measure the goodput constants again with the packet engine
+	$(BIN)/railwright doctor --calibration src/railwright/simulate/data/goodput.yaml
 
 validation: $(STAMP) ## write docs/validation.md again from fresh runs
 	$(BIN)/railwright doctor --validation docs/validation.md

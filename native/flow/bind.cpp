@@ -60,6 +60,7 @@ void check(const Problem& p) {
     for (const double c : p.capacity) need(c >= 0 && std::isfinite(c), "capacity");
     const std::size_t ops = p.ops();
     need(p.op_duration.size() == ops && p.op_start.size() == ops && p.op_weight.size() == ops && p.op_cap.size() == ops &&
+             p.op_handover.size() == ops &&
              p.op_priority.size() == ops && p.op_repeat.size() == ops,
          "operation arrays differ in length");
     check_offsets(p.flow_offset, ops, p.flows(), "flow_offset");
@@ -68,6 +69,7 @@ void check(const Problem& p) {
     for (std::size_t op = 0; op < ops; ++op) {
         need(p.op_weight[op] > 0 && std::isfinite(p.op_weight[op]), "op_weight is not positive");
         need(p.op_cap[op] > 0, "op_cap is not positive");
+        need(p.op_handover[op] >= 0 && std::isfinite(p.op_handover[op]), "op_handover");
         need(p.op_repeat[op] > 0, "op_repeat is 0");
         need(p.op_duration[op] >= 0 && std::isfinite(p.op_duration[op]) && std::isfinite(p.op_start[op]), "op times");
     }
@@ -77,7 +79,7 @@ void check(const Problem& p) {
     check_offsets(p.wait_offset, ops, p.wait_op.size(), "wait_offset");
     need(p.wait_lag.size() == p.wait_op.size(), "wait_lag");
     check_range(p.wait_op, 0, ops, "wait_op");
-    check_range(p.wait_lag, -1, 2, "wait_lag");
+    check_range(p.wait_lag, LEFT, 2, "wait_lag");
     need(p.link_change_link.size() == p.link_change_time.size() && p.link_change_capacity.size() == p.link_change_time.size(),
          "link_change arrays differ in length");
     check_range(p.link_change_link, 0, p.links(), "link_change_link");
@@ -99,6 +101,7 @@ Problem read(const nb::dict& d) {
     p.op_start = take<double>(d, "op_start");
     p.op_weight = take<double>(d, "op_weight");
     p.op_cap = take<double>(d, "op_cap");
+    p.op_handover = take<double>(d, "op_handover");
     p.op_priority = take<std::uint8_t>(d, "op_priority");
     p.op_repeat = take<std::uint32_t>(d, "op_repeat");
     p.flow_offset = take<std::int64_t>(d, "flow_offset");

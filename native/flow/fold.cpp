@@ -128,7 +128,7 @@ class Refiner {
         };
         for (std::size_t op = 0; op < ops_; ++op) {
             Hash hash = chain(2, in_.op_kind[op]);
-            for (const double value : {in_.op_duration[op], in_.op_start[op], in_.op_weight[op], in_.op_cap[op]})
+            for (const double value : {in_.op_duration[op], in_.op_start[op], in_.op_weight[op], in_.op_cap[op], in_.op_handover[op]})
                 hash = chain(hash, bits(value));
             hash = chain(chain(hash, in_.op_priority[op]), in_.op_repeat[op]);
             for (std::int64_t flow = in_.flow_offset[op]; flow < in_.flow_offset[op + 1]; ++flow) {
@@ -179,7 +179,7 @@ class Refiner {
                 });
             }
             for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
-                sum += chain(chain(4, colour_[in_.wait_op[w]]), static_cast<Hash>(in_.wait_lag[w] + 1));
+                sum += chain(chain(4, colour_[in_.wait_op[w]]), static_cast<Hash>(in_.wait_lag[w] + 2));
             return sum;
         }
         const std::uint32_t link = element - static_cast<std::uint32_t>(ops_);
@@ -328,6 +328,7 @@ class Quotient {
             out.op_start.push_back(in_.op_start[op]);
             out.op_weight.push_back(in_.op_weight[op]);
             out.op_cap.push_back(in_.op_cap[op]);
+            out.op_handover.push_back(in_.op_handover[op]);
             out.op_priority.push_back(in_.op_priority[op]);
             out.op_repeat.push_back(in_.op_repeat[op]);
             for (std::int64_t flow = in_.flow_offset[op]; flow < in_.flow_offset[op + 1]; ++flow) {

@@ -20,7 +20,7 @@ PrivateRings::PrivateRings(const Problem& problem) : in_(problem) {
         if (in_.op_kind[op] != SEND || in_.op_repeat[op] < 2 || in_.flow_offset[op + 1] - in_.flow_offset[op] != 1) continue;
         std::uint32_t lagged = 0;
         for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w) {
-            if (in_.wait_lag[w] == WHOLE) continue;
+            if (in_.wait_lag[w] < 0) continue;
             lagged += in_.wait_lag[w] == 1 ? 1 : 2;
             before[op] = in_.wait_op[w];
         }
@@ -48,7 +48,7 @@ PrivateRings::PrivateRings(const Problem& problem) : in_(problem) {
     };
     for (std::uint32_t op = 0; op < ops; ++op)
         for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
-            if (in_.wait_lag[w] != WHOLE) parent[root(op)] = root(in_.wait_op[w]);
+            if (in_.wait_lag[w] >= 0) parent[root(op)] = root(in_.wait_op[w]);
     std::vector<std::uint8_t> spoiled(ops, 0);
     for (std::uint32_t op = 0; op < ops; ++op) {
         bool fit = before[op] != NONE && in_.op_repeat[before[op]] == in_.op_repeat[op];

@@ -18,7 +18,7 @@ constexpr std::uint32_t WORTH_SKIPPING = 32;
 constexpr std::uint32_t NOBODY = 0xffffffff;
 
 struct Timed {
-    enum Kind : std::uint8_t { ARRIVE, DONE, END, OPEN, LINK, REROUTE };
+    enum Kind : std::uint8_t { ARRIVE, DONE, END, OPEN, HANDOVER, LINK, REROUTE };
     double time;
     Kind kind;
     std::uint32_t id;
@@ -111,6 +111,9 @@ class Run {
         for (std::size_t op = 0; op < in_.ops(); ++op)
             for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
                 follower_[fill[in_.wait_op[w]]++] = {static_cast<std::uint32_t>(op), in_.wait_lag[w]};
+        waited_for_.assign(in_.ops(), 0);
+        for (std::size_t w = 0; w < in_.wait_op.size(); ++w)
+            if (in_.wait_lag[w] == LEFT) waited_for_[in_.wait_op[w]] = 1;
     }
 
     void prepare(std::uint32_t op) {
@@ -168,6 +171,7 @@ class Run {
             case Timed::DONE: left(due.id); break;
             case Timed::END: end(due.id); break;
             case Timed::OPEN: release(due.id); break;
+            case Timed::HANDOVER: hand_over(due.id); break;
             case Timed::LINK: sharing_.set_capacity(in_.link_change_link[due.id], in_.link_change_capacity[due.id]); break;
             case Timed::REROUTE: reroute(due.id); break;
         }
@@ -248,7 +252,7 @@ class Run {
         sent_[op] = arrived_[op] = repeat;
         out_.finish[op] = arrival_[op];
         for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i)
-            if (follower_[i].lag == WHOLE) release(follower_[i].op);
+            if (follower_[i].lag < 0) release(follower_[i].op);
     }
 
     void open(std::uint32_t flow) {
@@ -305,10 +309,22 @@ class Run {
         if (next < in_.op_repeat[op])
             for (std::int64_t w = in_.wait_offset[op]; w < in_.wait_offset[op + 1]; ++w)
                 if (in_.wait_lag[w] >= 0 && arrived_[in_.wait_op[w]] + in_.wait_lag[w] < next + 1) ++blocked_[op];
+        if (next == in_.op_repeat[op] && waited_for_[op]) {
+            if (in_.op_handover[op] > 0) {
+                appoint(now_ + in_.op_handover[op], Timed::HANDOVER, op);
+            } else {
+                hand_over(op);
+            }
+        }
         const bool later = arrival_[op] > edge();
         if (later) appoint(arrival_[op], Timed::ARRIVE, op);
         release(op);
         if (!later) arrive(op);
+    }
+
+    void hand_over(std::uint32_t op) {
+        for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i)
+            if (follower_[i].lag == LEFT) release(follower_[i].op);
     }
 
     void arrive(std::uint32_t op) {
@@ -327,6 +343,7 @@ class Run {
         for (std::int64_t i = follower_offset_[op]; i < follower_offset_[op + 1]; ++i) {
             const Follower follower = follower_[i];
             const std::uint32_t next = sent_[follower.op];
+            if (follower.lag == LEFT) continue;
             const bool met = follower.lag == WHOLE ? whole
                                                    : !running_[follower.op] && next < in_.op_repeat[follower.op] &&
                                                          count + follower.lag == next + 1;
@@ -511,6 +528,7 @@ class Run {
     std::vector<double> arrival_;
     std::vector<std::int64_t> follower_offset_;
     std::vector<Follower> follower_;
+    std::vector<std::uint8_t> waited_for_;  // by a LEFT
     std::vector<std::uint32_t> live_, live_place_;  // started and not finished
     std::uint64_t live_version_ = 0;
 

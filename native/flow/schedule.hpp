@@ -3,7 +3,8 @@
 // An operation is a timed step (compute, reduce, barrier) or a send of one or more flows; with `repeat` it runs that many times
 // in sequence. A repetition starts when the previous one has left the sender and every wait is met, as messages follow each
 // other on a connection; it is finished when the last of its flows has arrived (`latency` after its last byte left). A wait has
-// a lag: `WHOLE` = the other operation's last repetition, 0 = the repetition with the same number, 1 = the one before.
+// a lag: `WHOLE` = the other operation's last repetition, 0 = the repetition with the same number, 1 = the one before, `LEFT` =
+// the last repetition has left the sender and `op_handover` has passed.
 //
 // When every running operation is a repetition and the state (who is where, what is left, what is under way) recurs, the run
 // repeats itself until an operation ends or an appointed event comes: those cycles are skipped by arithmetic. Rings that share
@@ -18,6 +19,7 @@
 namespace railwright::flow {
 
 constexpr std::int8_t WHOLE = -1;
+constexpr std::int8_t LEFT = -2;
 constexpr std::uint8_t SEND = 0;
 constexpr std::uint8_t TIMED = 1;
 
@@ -33,6 +35,7 @@ struct Problem {
     std::vector<double> op_duration;  // of a timed repetition
     std::vector<double> op_start;     // not before
     std::vector<double> op_weight, op_cap;
+    std::vector<double> op_handover;  // see LEFT
     std::vector<std::uint8_t> op_priority;
     std::vector<std::uint32_t> op_repeat;
     std::vector<std::int64_t> flow_offset;  // ops + 1; a timed operation has no flow

@@ -38,6 +38,12 @@ def test_the_flow_engine_agrees_with_the_packet_engine_on_64_gpus(collective: st
     assert told["drops"] == 0
 
 
+def test_windows_of_small_messages_take_as_long_as_in_the_packet_engine() -> None:
+    plan = validation_plan(128)
+    told = run_both(Case("all-to-all", 128, 128 * 2.0**15, "spray", False), plan, network_from_plan(plan))
+    assert abs(float(str(told["error"]))) <= WORST_ERROR
+
+
 def test_no_engine_is_faster_than_the_closed_form_and_rings_and_exchanges_are_close_to_it() -> None:
     table = against_closed_forms()
     for row in table.iter_rows(named=True):

@@ -43,10 +43,21 @@ def doctor(
             "--validation", metavar="FILE", help="Compare the models with measurements and each other (minutes)."
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration",
+            metavar="FILE",
+            help="Measure goodput with the packet engine and write the constants (minutes).",
+        ),
+    ] = None,
 ) -> None:
     """Say what this machine lacks, and how to install it."""
     if validation is not None:
         _validate(validation, as_json=as_json)
+        return
+    if calibration is not None:
+        _calibrate(calibration, as_json=as_json)
         return
     rows = [_row(name, need) for name, need in _needs().items()]
     lacking = [row for row in rows if row["needed"] and not row["present"]]
@@ -77,6 +88,21 @@ def _validate(file: Path, *, as_json: bool) -> None:
         typer.echo(f"{file} written; {'; '.join(page.missed) if page.missed else 'all bars met'}")
     if page.missed:
         raise typer.Exit(1)
+
+
+def _calibrate(file: Path, *, as_json: bool) -> None:
+    """Write the goodput constants from fresh runs of the packet engine."""
+    from railwright.cli.folders import write_file
+    from railwright.cli.output import console
+    from railwright.simulate.calibration import calibrate, calibration_text
+
+    progress = console(sys.stderr)
+    made = calibrate(lambda what: None if as_json else progress.print(f"[dim]{what}[/dim]"))
+    write_file(file, calibration_text(made), force=True)
+    if as_json:
+        print_json({"path": str(file), "rows": len(made.rows)})
+    else:
+        typer.echo(f"{file} written: {len(made.rows)} rows")
 
 
 def _needs() -> dict[str, Need]:

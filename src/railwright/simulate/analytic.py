@@ -23,6 +23,7 @@ from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.latency import step_us
+from railwright.simulate.plan_goodput import plan_goodput
 from railwright.simulate.plan_network import scale_up_gbps
 from railwright.simulate.results import EngineResult
 from railwright.workload.collectives.build import MOST_PIECES, PIECE_BYTES, phase_chunks
@@ -39,12 +40,15 @@ class Rates:
     """What the closed forms need of a plan, in bytes per us and us.
 
     ``nic`` and ``nvlink`` are per GPU and direction, payload only; ``cross`` is the share of ``nic`` that is left between
-    leaves when all GPUs send there at once (1 on a non-blocking fabric).
+    leaves when all GPUs send there at once (1 on a non-blocking fabric). ``incast`` and ``spread`` are what congestion
+    control leaves of a link into an adapter, or between switches, when several senders fill it (`goodput`).
     """
 
     nic: float
     nvlink: float
     cross: float
+    incast: float
+    spread: float
     nic_alpha: float
     cross_alpha: float
     nvlink_alpha: float
@@ -71,10 +75,13 @@ def rates_of(plan: Plan) -> Rates:
     gpu = plan.catalog.gpu(server.gpu)
     nic_gbps = server.backend.gbps * server.backend.ports * server.backend.count / server.gpus
     share = goodput_share(plan.spec.backend.transport)
+    constants = plan_goodput(plan)
     return Rates(
         nic=nic_gbps * 1e3 / 8 * share,
         nvlink=scale_up_gbps(gpu) * 1e3 / 8,
         cross=_cross_share(plan),
+        incast=constants.incast_share,
+        spread=constants.spread_share,
         nic_alpha=step_us(plan, "same leaf"),
         cross_alpha=step_us(plan, "over a spine") or step_us(plan, "same leaf"),
         nvlink_alpha=step_us(plan, "NVLink or xGMI"),
@@ -114,9 +121,9 @@ def phases_of(
         outside = size_bytes * (n - width) / n
         inside = size_bytes * (width - 1) / n + (outside * (width - 1) / width if domains > 1 else 0.0)
         above = size_bytes * (1 - 1 / leaves)
-        outer = [network(outside, math.ceil((domains - 1) / WINDOW))] if domains > 1 else []
+        outer = [network(outside / rates.incast, math.ceil((domains - 1) / WINDOW))] if domains > 1 else []
         if leaves > 1:  # all at once: the adapters or the links above the leaves, whichever are slower
-            climbing = above / (rates.nic * rates.cross)
+            climbing = above / (rates.nic * rates.cross * rates.spread)
             outer = [max(outer[0], Phase("network", above, outer[0].start_up_us, climbing), key=lambda p: p.moving_us)]
         return [max((*outer, nvlink(inside, 1)), key=lambda phase: phase.time_us)] if width > 1 else outer
     if collective == "send-recv":

@@ -22,8 +22,9 @@ from railwright.errors import InputError, nearest
 from railwright.simulate.fabric_load import Ceiling, fabric_ceiling
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.network import Network
+from railwright.simulate.plan_goodput import BALANCING_PATHS
 from railwright.simulate.plan_network import network_from_plan
-from railwright.simulate.run import BALANCING_PATHS, LIBRARY_NAMES, PATHS
+from railwright.simulate.run import LIBRARY_NAMES, PATHS
 from railwright.simulate.scopes import Scope
 from railwright.workload.collectives import bus_factor, collective_name
 from railwright.workload.nccl.choose import NO_VARIABLES

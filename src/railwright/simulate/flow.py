@@ -4,7 +4,8 @@ The engine (`native/flow`) gives every flow its weighted max-min fair share of t
 or end to the next; it knows no packets, queues or pauses. A flow takes ``bytes / rate`` plus the latency of its path. Alike
 operations are computed once (folding) and steady repetition is skipped, both without changing the result; rates are exact to
 one part in 10^9 (the tests compare them with a full computation). What it misses: the time that congestion control needs to
-find the fair rate, and what flows lose to each other in shared buffers.
+find the fair rate (``idle_us`` of the runs in ``data/goodput.yaml``: milliseconds for DCQCN on an incast of long flows), and
+what flows lose to each other in shared buffers.
 
 Source of the model: max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
 """
@@ -22,6 +23,7 @@ from railwright.simulate.failures import Failure, describe, parse_failures
 from railwright.simulate.flow_columns import WHOLE, Operations, operations
 from railwright.simulate.flow_options import BYTES_PER_US, FlowOptions
 from railwright.simulate.flow_problem import Run, prepare
+from railwright.simulate.goodput import goodput_file
 from railwright.simulate.network import Network
 from railwright.simulate.paths import Paths, narrowest_gbps
 from railwright.simulate.results import EngineResult
@@ -68,7 +70,7 @@ def simulate_flows(
         flows=_flows(traffic, ops, run, raw),
         links_used=_links(network, run, bytes_, finish_us),
         counters=counters,
-        why=(*_broken(network, failures), *_explain(network, ops, run, pace, raw)),
+        why=(*_broken(network, failures), *_explain(network, ops, run, pace, raw), *_goodput(options)),
         steps=_steps(traffic, raw),
         details={"pace": _pace(network, pace)},
     )
@@ -134,6 +136,15 @@ def _broken(network: Network, failures: list[Failure]) -> list[str]:
         cut = f"; {row['endpoints']:,} endpoints lose their last link" if row["endpoints"] else ""
         said.append(f"{row['text']}: {' and '.join(what)} {state}{when}{cut}")
     return said
+
+
+def _goodput(options: FlowOptions) -> list[str]:
+    """Return one sentence on the goodput constants and the runs that made them, when there are any."""
+    if options.calibration is None:
+        return []
+    made = goodput_file()
+    runs = f"packet engine {made.engine_version}, seed {made.seed}, {made.made_by}"
+    return [options.calibration.sentence(runs, acknowledged=options.acknowledged)]
 
 
 def _explain(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railwright.errors import InputError
+from railwright.simulate.goodput import Goodput
 
 BYTES_PER_US = 125.0
 """Bytes per microsecond in 1 Gb/s."""
@@ -15,17 +16,21 @@ BYTES_PER_US = 125.0
 class FlowOptions:
     """One run of the flow engine.
 
-    ``goodput`` is the share of a fabric link's rate that payload gets (`goodput.goodput_share`, times what congestion control
-    leaves), ``scale_up_goodput`` that of a scale-up link. ``paths``: see `paths.MODES`. ``queue_pairs``: flows that each
-    send is split into, each with its own hash. ``overhead_us`` and ``scale_up_overhead_us`` are added to the path's latency
-    of a message that crosses the fabric, or stays inside. ``fail``: see `failures`; traffic leaves a path that breaks during
-    the run ``reroute_us`` later. ``weights``, ``priorities`` (0 first, strict) and ``caps_gbps`` are per traffic class.
+    ``goodput`` is the share of a fabric link's rate that payload gets (`goodput.goodput_share`), ``scale_up_goodput`` that of a
+    scale-up link. ``calibration`` (`goodput.calibrated`) takes off what congestion control leaves unused (None: nothing),
+    and with ``acknowledged`` the acknowledgements of every packet, as the packet engine sends them. ``paths``: see
+    `paths.MODES`. ``queue_pairs``: flows that each send is split into, each with its own hash. ``overhead_us`` and
+    ``scale_up_overhead_us`` are added to the path's latency of a message that crosses the fabric, or stays inside.
+    ``fail``: see `failures`; traffic leaves a path that breaks during the run ``reroute_us`` later. ``weights``,
+    ``priorities`` (0 first, strict) and ``caps_gbps`` are per traffic class.
     ``fold``: compute alike operations once. ``audit_every``: compare the rates of every so many instants with a full
     computation (0: never); the counter ``audit`` is the largest relative difference.
     """
 
     goodput: float = 1.0
     scale_up_goodput: float = 1.0
+    calibration: Goodput | None = None
+    acknowledged: bool = False
     paths: str = "ecmp"
     queue_pairs: int = 1
     overhead_us: float = 0.0

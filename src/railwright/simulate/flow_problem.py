@@ -10,10 +10,20 @@ from numpy.typing import NDArray
 
 from railwright.errors import InputError
 from railwright.simulate.failures import Condition, Failure, condition, times_us
+from railwright.simulate.flow_capacity import shares_left
 from railwright.simulate.flow_columns import Operations
 from railwright.simulate.flow_options import BYTES_PER_US, FlowOptions
+from railwright.simulate.flow_windows import windows
 from railwright.simulate.network import SCALE_UP, Network
-from railwright.simulate.paths import SPREAD, Paths, crosses_network, find_paths, latencies_us, queue_pair_entropy
+from railwright.simulate.paths import (
+    SPREAD,
+    Paths,
+    crosses_network,
+    find_paths,
+    latencies_us,
+    narrowest_gbps,
+    queue_pair_entropy,
+)
 from railwright.simulate.routing import flow_entropy, no_path
 
 
@@ -73,6 +83,9 @@ def prepare(
     if lost.size:
         raise InputError(no_path(network, src, dst, lost))
     usable = _usable(network, options)
+    if options.calibration:
+        whole = ops.bytes[flow_op] / pairs * ops.repeat[flow_op]
+        usable *= shares_left(network, paths, src, whole, options.calibration, acknowledged=options.acknowledged)
     line = state.gbps * usable
     capacity = _joined(paths, line)
     changes, reroutes, extra = _later(network, failures, later, options, paths, paths_in, usable)
@@ -80,6 +93,8 @@ def prepare(
     offsets = np.concatenate([[0], *(np.diff(found.offset) for found in all_paths)]).cumsum()
     counts = np.bincount(flow_op, minlength=ops.count)
     labels = traffic["class"].cast(pl.String)
+    latency = _latency(network, options, paths)
+    lag, handover = _windows(network, ops, paths, flow_op, capacity, latency)
     arrays: dict[str, NDArray[Any]] = {
         "capacity": capacity,
         "path_offset": offsets.astype(np.int64),
@@ -90,15 +105,16 @@ def prepare(
         "op_start": ops.start_us,
         "op_weight": _by_class(labels, options.weights, 1.0),
         "op_cap": _by_class(labels, options.caps_gbps, np.inf) * BYTES_PER_US,
+        "op_handover": handover,
         "op_priority": _by_class(labels, options.priorities, 0.0).astype(np.uint8),
         "op_repeat": ops.repeat,
         "flow_offset": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         "flow_path": everyone.astype(np.int32),
         "flow_bytes": ops.bytes[flow_op] / pairs,
-        "flow_latency": _latency(network, options, paths) + np.where(ops.sends, ops.duration_us, 0.0)[flow_op],
+        "flow_latency": latency + np.where(ops.sends, ops.duration_us, 0.0)[flow_op],
         "wait_offset": ops.wait_offset,
         "wait_op": ops.wait_op,
-        "wait_lag": ops.wait_lag,
+        "wait_lag": lag,
         **changes,
         **reroutes,
     }
@@ -115,6 +131,23 @@ def _usable(network: Network, options: FlowOptions) -> NDArray[np.float64]:
 def _latency(network: Network, options: FlowOptions, paths: Paths) -> NDArray[np.float64]:
     overhead = np.where(crosses_network(network, paths), options.overhead_us, options.scale_up_overhead_us)
     return latencies_us(network, paths) + np.where(np.diff(paths.offset) > 0, overhead, 0.0)
+
+
+def _windows(
+    network: Network,
+    ops: Operations,
+    paths: Paths,
+    flow_op: NDArray[np.int64],
+    capacity: NDArray[np.float64],
+    latency: NDArray[np.float64],
+) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """Return lags and hand-over times of `flow_windows` for the rows of ``ops``; of a row's flows the slowest counts."""
+    rate = np.maximum(narrowest_gbps(paths, capacity), 1e-100)
+    alone, delay, wire = np.zeros(ops.count), np.zeros(ops.count), np.zeros(ops.count, np.int64)
+    np.maximum.at(alone, flow_op, ops.bytes[flow_op] / rate)
+    np.maximum.at(delay, flow_op, latency)
+    np.maximum.at(wire, flow_op, crosses_network(network, paths).astype(np.int64))
+    return windows(ops, wire, alone * ops.repeat, delay)
 
 
 def _by_class(labels: pl.Series, values: Mapping[str, float], default: float) -> NDArray[np.float64]:

@@ -22,9 +22,10 @@ from railwright.simulate.job_files import read_ranks, read_topology
 from railwright.simulate.network import SCALE_UP, Network
 from railwright.simulate.nodelist import compress, expand
 from railwright.simulate.place import NoRoomError, check_names, groups_of, place
+from railwright.simulate.plan_goodput import plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult
-from railwright.simulate.run import BALANCING_PATHS, PATHS, default_algorithm, run_engine
+from railwright.simulate.run import PATHS, default_algorithm, run_engine
 from railwright.spec.quantities import Bytes, Count, CountOrZero, Microseconds, Name
 from railwright.validation import validate
 from railwright.workload.collectives import bus_factor, collective_name, collective_traffic
@@ -227,7 +228,7 @@ def simulate_jobs(
             raise InputError(
                 f"{key} {value!r} is unknown{nearest(str(value), known)}; choose one of {', '.join(known)}", key=key
             )
-    way = paths or BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
+    way = paths or plan_paths(plan)
     number = plan.spec.seed if seed is None else seed
     network = network_from_plan(plan)
     names = [collective_name(job.spec.collective) for job in jobs]

@@ -9,7 +9,7 @@ import polars as pl
 
 from railwright.errors import InputError, nearest
 from railwright.simulate.flow import FlowOptions, simulate_flows
-from railwright.simulate.goodput import goodput_share
+from railwright.simulate.goodput import calibrated, goodput_share
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import infiniband, rocev2
@@ -44,7 +44,8 @@ def simulate_own(
     user = read_network(network_file)
     traffic, pinned = read_flows(flows_file, user.network)
     if engine == "flow":
-        options = FlowOptions(goodput=goodput_share(transport), paths=way)
+        constants = calibrated("credits" if transport == "infiniband" else "dcqcn+pfc", way)
+        options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way)
         result = simulate_flows(user.network, traffic, options, seed, pinned=pinned)
     else:
         preset = infiniband if transport == "infiniband" else rocev2

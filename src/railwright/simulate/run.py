@@ -19,6 +19,7 @@ from railwright.simulate.goodput import goodput_share
 from railwright.simulate.network import Network
 from railwright.simulate.packet_plan import PacketExtras, Pinned, simulate_plan_packets
 from railwright.simulate.path_file import read_paths
+from railwright.simulate.plan_goodput import plan_goodput, plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult, SimulationResult
 from railwright.workload.collectives import ALGORITHMS, bus_factor, collective_name, collective_traffic
@@ -35,8 +36,6 @@ BOTTLENECKS = 5
 PATHS = ("ecmp", "spray", "adaptive", "flowlet", "rail")
 LIBRARY_NAMES = {"collnet-direct": "collnet", "collnet-chain": "collnet"}
 """Algorithms of the library that run as one of ours."""
-
-BALANCING_PATHS = {"ecmp": "ecmp", "ecmp-qp": "ecmp", "flowlet": "flowlet", "adaptive": "adaptive", "spray": "spray"}
 
 
 def simulate_collective(
@@ -72,7 +71,7 @@ def simulate_collective(
     name = collective_name(collective)
     placement = placement_of(plan, ranks)
     chosen = algorithm or default_algorithm(plan, name, size_bytes, placement)
-    way = paths if paths and not path_file else BALANCING_PATHS[str(plan.facts["backend"]["load_balancing"])]
+    way = paths if paths and not path_file else plan_paths(plan)
     used_seed = plan.spec.seed if seed is None else seed
     if engine == "analytic":
         if path_file:
@@ -173,9 +172,13 @@ def run_engine(
 
     ``pinned`` are paths as of `routing.route`; ``packet`` is what only that engine can do.
     """
-    transport = plan.spec.backend.transport
     if engine == "flow":
-        options = FlowOptions(goodput=goodput_share(transport), paths=paths, fail=tuple(fail))
+        options = FlowOptions(
+            goodput=goodput_share(plan.spec.backend.transport),
+            calibration=plan_goodput(plan, paths),
+            paths=paths,
+            fail=tuple(fail),
+        )
         return simulate_flows(network, traffic, options, seed, pinned=pinned)
     return simulate_plan_packets(plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet)
 

@@ -18,11 +18,12 @@ from railwright.simulate.analytic import simulate_analytic
 from railwright.simulate.fabric_load import fabric_ceiling
 from railwright.simulate.failures import condition, parse_failures
 from railwright.simulate.flow import FlowOptions, simulate_flows
-from railwright.simulate.goodput import goodput_share
+from railwright.simulate.goodput import calibrated, goodput_share
 from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import Change, rocev2
 from railwright.simulate.paths import find_paths
+from railwright.simulate.plan_goodput import plan_goodput
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.routing import flow_entropy
 from railwright.spec.load import parse_spec
@@ -127,7 +128,13 @@ def run_both(case: Case, plan: Plan, network: Network) -> dict[str, object]:
     )
     fail = (f"leaf:{_FAILED}",) if case.failed else ()
     pinned = _around(network, traffic, case.paths, fail) if fail else None
-    options = FlowOptions(goodput=goodput_share("rocev2"), paths=case.paths, fail=fail)
+    options = FlowOptions(
+        goodput=goodput_share("rocev2"),
+        calibration=calibrated("dcqcn+pfc", case.paths),
+        acknowledged=True,
+        paths=case.paths,
+        fail=fail,
+    )
     flow = simulate_flows(network, traffic, options, _SEED, pinned=pinned)
     leaf = int(np.flatnonzero((network.node_name == _FAILED).to_numpy())[0])
     changes = (Change(time_us=0, kind="node-down", subject=leaf),) if fail else ()
@@ -191,7 +198,7 @@ def against_closed_forms() -> pl.DataFrame:
         size = float(2**30)
         result, _ = simulate_analytic(plan, form.collective, size, placement, form.algorithm)
         traffic = collective_traffic(form.collective, size, placement, algorithm=form.algorithm)
-        options = FlowOptions(goodput=goodput_share("rocev2"), paths="spray")
+        options = FlowOptions(goodput=goodput_share("rocev2"), calibration=plan_goodput(plan), paths="spray")
         flow = simulate_flows(network_from_plan(plan), traffic, options, _SEED)
         rows.append(
             {
@@ -224,11 +231,9 @@ def _forms() -> Iterator[tuple[_Form, Plan]]:
         yield _Form("send-recv", "pairwise", n, name, "S / B", size / rate), rails
     over = validation_plan(256, "leaf-spine", _OVER)
     crossing = 64 * (256 - 64) / 256 * size
-    # 64 GPUs below a leaf share uplinks of a quarter of their own rate.
-    yield (
-        _Form("all-to-all", "pairwise", 256, "leaf-spine, 4:1", "4 (n-64)/n · S / B", crossing / (64 * rate / 4)),
-        over,
-    )
+    # 64 GPUs below a leaf share uplinks of a quarter of their own rate, of which congestion control leaves the share c.
+    uplinks = 64 * rate / 4 * plan_goodput(over).spread_share
+    yield _Form("all-to-all", "pairwise", 256, "leaf-spine, 4:1", "4 (n-64)/n · S / cB", crossing / uplinks), over
 
 
 def busiest_link_against_flow() -> pl.DataFrame:

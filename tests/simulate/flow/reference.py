@@ -46,7 +46,8 @@ def fair_rates(
 
 @dataclass
 class Op:
-    """A send (``path`` given) or a timed operation; ``waits`` are (operation, lag) with lag -1 whole, 0 same, 1 before."""
+    """A send (``path`` given) or a timed operation; ``waits`` are (operation, lag) with lag -1 whole, 0 same, 1 before,
+    -2 whole and ``handover`` after its last byte left."""
 
     amount: float
     path: Path | None = None
@@ -56,6 +57,7 @@ class Op:
     weight: float = 1.0
     cap: float = math.inf
     priority: int = 0
+    handover: float = 0.0
     waits: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -67,11 +69,16 @@ def simulate(capacity: Sequence[float], ops: Sequence[Op]) -> list[tuple[float, 
     timed: dict[int, float] = {}
     under_way: list[tuple[float, int]] = []
     start, finish = [math.nan] * len(ops), [math.nan] * len(ops)
+    free = [math.inf] * len(ops)
 
     def may_begin(i: int) -> bool:
         if i in moving or i in timed or sent[i] == ops[i].repeat or now < ops[i].start - 1e-9:
             return False
         for on, lag in ops[i].waits:
+            if lag == -2:
+                if free[on] > now + 1e-9:
+                    return False
+                continue
             needed = ops[on].repeat if lag < 0 else sent[i] + 1 - lag
             if arrived[on] < needed:
                 return False
@@ -98,11 +105,13 @@ def simulate(capacity: Sequence[float], ops: Sequence[Op]) -> list[tuple[float, 
             for i in [i for i, left in moving.items() if left <= 0 or (not ops[i].path and ops[i].cap == math.inf)]:
                 del moving[i]
                 sent[i] += 1
+                free[i] = now + ops[i].handover if sent[i] == ops[i].repeat else free[i]
                 under_way.append((now + ops[i].latency, i))
                 progress = True
             for i in [i for i, when in timed.items() if when <= now + 1e-9]:
                 del timed[i]
                 sent[i] += 1
+                free[i] = now + ops[i].handover if sent[i] == ops[i].repeat else free[i]
                 under_way.append((now, i))
                 progress = True
         active = list(moving)
@@ -116,7 +125,13 @@ def simulate(capacity: Sequence[float], ops: Sequence[Op]) -> list[tuple[float, 
         ends = [moving[i] / rate for i, rate in zip(active, rates, strict=True) if rate > 0]
         later = [op.start - now for i, op in enumerate(ops) if op.start > now + 1e-9 and math.isnan(start[i])]
         step = min(
-            [*ends, *later, *(when - now for when in timed.values()), *(when - now for when, _ in under_way)],
+            [
+                *ends,
+                *later,
+                *(when - now for when in free if now + 1e-9 < when < math.inf),
+                *(when - now for when in timed.values()),
+                *(when - now for when, _ in under_way),
+            ],
             default=math.inf,
         )
         if step == math.inf:

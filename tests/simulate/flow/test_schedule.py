@@ -170,6 +170,7 @@ def problem(capacity: list[float], ops: list[Op]) -> dict[str, Any]:
         "op_start": array([op.start for op in ops], np.float64),
         "op_weight": array([op.weight for op in ops], np.float64),
         "op_cap": array([op.cap for op in ops], np.float64),
+        "op_handover": array([op.handover for op in ops], np.float64),
         "op_priority": array([op.priority for op in ops], np.uint8),
         "op_repeat": array([op.repeat for op in ops], np.uint32),
         "flow_offset": array([0, *np.cumsum(counts)], np.int64),
@@ -210,7 +211,8 @@ def graphs(draw: st.DrawFn) -> tuple[list[float], list[Op]]:
                 weight=draw(st.sampled_from([1.0, 2.0])),
                 cap=draw(st.sampled_from([math.inf, math.inf, 0.7])),
                 priority=draw(st.sampled_from([0, 0, 1])),
-                waits=[(w, -1) for w in waits],
+                handover=draw(st.sampled_from([0.0, 0.0, 1.5])),
+                waits=[(w, draw(st.sampled_from([-1, -1, -2]))) for w in waits],
             )
         )
     return capacity, ops

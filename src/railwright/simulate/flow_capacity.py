@@ -1,0 +1,70 @@
+"""What acknowledgements and congestion control take from each link, for the traffic of one run.
+
+Packets are acknowledged the other way: a cable that is busy both ways has the share
+
+    forward / (forward + ack * back)
+
+of a direction's rate left for data, with the bytes of the whole run each way and ``ack`` of `goodput`. That is exact where both
+directions are busy at the same time (rings, exchanges) and up to ``ack`` (2 % of RoCEv2) too slow where they take turns.
+Adapters may acknowledge many packets at once, so that a run counts them only when told so (the packet engine acknowledges every
+packet).
+
+Links that several senders fill lose what congestion control leaves unused: into an endpoint ``incast_share``, between switches
+``spread_share``. It is lost at full load only, and only there a link's capacity matters. Senders that fill a link at different
+times count as several.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railwright.simulate.goodput import Goodput
+from railwright.simulate.network import HOST, SCALE_UP, SWITCH, Network
+from railwright.simulate.paths import Paths
+
+_DIGITS = 9
+"""Shares are rounded, so that alike links keep equal capacities whatever the order of summation."""
+
+
+def shares_left(
+    network: Network,
+    paths: Paths,
+    src: NDArray[np.integer],
+    load: NDArray[np.float64],
+    goodput: Goodput,
+    *,
+    acknowledged: bool,
+) -> NDArray[np.float64]:
+    """Return the share of each directed link's payload rate that is left for data (float64, 2m).
+
+    Per path (n): ``src`` is the sender, ``load`` the bytes that it sends in all. ``acknowledged``: count the
+    acknowledgements of every packet.
+    """
+    links = network.link_gbps.size
+    number = paths.stands_for[paths.link]
+    counts = np.diff(paths.offset)
+    left = np.ones(links)
+    if acknowledged:
+        alike = np.maximum(np.bincount(paths.stands_for, minlength=links), 1)
+        summed = np.bincount(number, paths.share * np.repeat(load, counts), links)
+        carried = (summed / alike)[paths.stands_for]
+        back = carried[np.arange(links) ^ 1]
+        inside = (network.node_kind[network.link_src] == SCALE_UP) | (network.node_kind[network.link_dst] == SCALE_UP)
+        busy = ~inside & (carried > 0)
+        left[busy] = carried[busy] / (carried[busy] + goodput.ack_share * back[busy])
+    if goodput.incast_share < 1 or goodput.spread_share < 1:
+        left *= _control(network, number, np.repeat(src, counts), goodput)[paths.stands_for]
+    return np.round(left, _DIGITS)
+
+
+def _control(
+    network: Network, link: NDArray[np.integer], sender: NDArray[np.integer], goodput: Goodput
+) -> NDArray[np.float64]:
+    """Return what congestion control leaves of each link on which ``sender`` of more than one kind appear."""
+    one = np.zeros(network.link_gbps.size, sender.dtype)
+    one[link] = sender
+    several = np.bincount(link[sender != one[link]], minlength=one.size) > 0
+    from_switch = network.node_kind[network.link_src] == SWITCH
+    share = np.ones(one.size)
+    share[several & from_switch & (network.node_kind[network.link_dst] == HOST)] = goodput.incast_share
+    share[several & from_switch & (network.node_kind[network.link_dst] == SWITCH)] = goodput.spread_share
+    return share
