@@ -13,6 +13,7 @@ from railwright.catalog.load import load_catalog
 from railwright.check.engine import check_plan, rule_functions, rule_texts
 from railwright.design.design import design_plan
 from railwright.design.plan import Plan
+from railwright.design.qos_table import contracts_for, qos_table
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
 
@@ -67,6 +68,13 @@ def with_entry(kind: str, key: str, **fields: object) -> Callable[[Plan], Plan]:
         return replace(plan, catalog=replace(plan.catalog, entries=entries))
 
     return change
+
+
+def late_marks(plan: Plan) -> Plan:
+    """ECN thresholds of 4 MB on 128 ports that share 158 MB."""
+    table = qos_table(plan, contracts_for(plan))
+    late = pl.when(pl.col("kmin_bytes").is_not_null()).then(4_000_000).cast(pl.UInt64)
+    return plan.with_tables(qos=table.with_columns(kmin_bytes=late, kmax_bytes=late))
 
 
 NIC = load_catalog().servers["hgx-h100"].backend.nic
@@ -158,6 +166,7 @@ BROKEN: dict[str, Broken] = {
     "RW302": Broken(tables=with_entry("nics", NIC, out_of_order_receive=False)),
     "RW303": Broken(tables=with_entry("switches", "sn5600", features={"adaptive_routing": False})),
     "RW304": Broken(tables=with_entry("switches", "sn5600", features={"adaptive_routing": None})),
+    "RW311": Broken(tables=late_marks),
     "RW401": Broken(spec={"storage": {"appliances": 1}, "demand": {"checkpoint": "100 TB"}}),
     "RW402": Broken(spec={"storage": {"appliances": 1}, "demand": {"checkpoint": "100 TB"}}),
     "RW403": Broken(spec={"storage": {"appliances": 1}, "demand": {"dataset_read": "900 GB/s"}}),

@@ -9,6 +9,9 @@ from railwright.check.engine import Hit, rule
 from railwright.check.views import switch_capacity
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
+from railwright.design.qos_table import contracts_for, link_ends, qos_table
+from railwright.design.thresholds import marking_bounds
+from railwright.units import format_bytes
 
 NEEDS = {
     "dcqcn+pfc": ("ecn", "pfc_classes"),
@@ -104,6 +107,29 @@ def unknown_feature(plan: Plan) -> Iterator[Hit]:
         and nic.out_of_order_receive is None
     ):
         yield Hit(nic.key, f"not known of {nic.name}: whether it receives out of order")
+
+
+@rule("RW311")
+def pause_before_mark(plan: Plan) -> Iterator[Hit]:
+    """Switches whose ECN threshold is so high that PFC can pause first; the worst switch of each platform and class."""
+    table = plan.table("qos")
+    ethernet = {name: own for name, own in contracts_for(plan).items() if own.transport == "rocev2"}
+    if table.is_empty():
+        table = qos_table(plan, ethernet)
+    bounds = marking_bounds(plan, table, link_ends(plan)).filter(pl.col("kmin_bytes") > pl.col("most_bytes"))
+    worst = bounds.sort(pl.col("kmin_bytes") / pl.col("most_bytes"), descending=True, maintain_order=True)
+    counted = worst.group_by("model", "class", maintain_order=True).agg(pl.all().first(), switches=pl.len())
+    for row in counted.iter_rows(named=True):
+        more = f" (and {row['switches'] - 1} more {row['model']})" if row["switches"] > 1 else ""
+        told = f"class {row['class']} of {row['device']}{more} marks from {format_bytes(row['kmin_bytes'])}, but with"
+        told += f" {row['ports']:.0f} lossless ports "
+        if row["most_bytes"] > 0:
+            told += f"PFC can pause from {format_bytes(row['most_bytes'])} per queue"
+        else:
+            told += (
+                f"headroom takes {format_bytes(row['reserved_bytes'])} of a pool of {format_bytes(row['pool_bytes'])}"
+            )
+        yield Hit(row["device"], told)
 
 
 @rule("RW111")

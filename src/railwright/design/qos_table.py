@@ -13,6 +13,7 @@ from railwright import tables
 from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom, pool_use
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract, convention_contract, profile_contract
+from railwright.design.thresholds import marked_before_paused
 from railwright.spec.cluster import ClusterSpec
 
 SWITCH_ROLES = ("leaf", "spine", "core", "border", "tor")
@@ -77,7 +78,9 @@ def qos_table(plan: Plan, contracts: Mapping[str, QosContract]) -> pl.DataFrame:
         networks = [network for network, own in contracts.items() if own is contract]
         parts.append(_rows(ends.filter(pl.col("network").cast(pl.String).is_in(networks)), contract))
     table = pl.concat(parts) if parts else tables.empty("qos")
-    return tables.conform("qos", table).sort("port_id", "priority", maintain_order=True)
+    ordered = tables.conform("qos", table).sort("port_id", "priority", maintain_order=True)
+    derived = [c.name for own in contracts.values() for c in own.classes if c.ecn and c.ecn.kind == "rate-rtt"]
+    return marked_before_paused(plan, ordered, ends, derived)
 
 
 def headroom_use(plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
