@@ -60,8 +60,8 @@ def acceptance_files(
     ``expected`` has rows with ``scope, collective, size_bytes, busbw_GBps`` (see ``simulate.busbw.rows``); without them the
     collective tests run and are not judged. ``convention`` is that of the build: pairs are measured in the class of RoCE.
     """
+    names.check_plan(plan)
     servers = plan.devices.filter(pl.col("role") == "server").sort("device_id")
-    names.check_all(servers["name"], names.DEVICE, "the name of a device")
     pairs = adapter_pairs(plan)
     rates = plan.links.filter((pl.col("network") == "backend") & (pl.col("tier") == "host"))["speed_gbps"]
     line = float(str(rates.min() or 0))

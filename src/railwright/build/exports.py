@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from railwright.build import names
 from railwright.build.containerlab import write_containerlab
 from railwright.build.graphviz import write_dot
 from railwright.build.ibdm_topo import write_topo
@@ -23,9 +24,11 @@ EXPORTS: Mapping[str, Writer] = {
 def write_export(plan: Plan, kind: str, directory: Path) -> list[Path]:
     """Write ``plan`` for the tool ``kind`` (a key of ``EXPORTS``) into ``directory`` and return the files.
 
-    Raises InputError for an unknown kind, and for a plan that the tool has no words for.
+    Raises InputError for an unknown kind, for names that a file could read as syntax, and for a plan that the tool has no
+    words for.
     """
     check_export(kind)
+    names.check_plan(plan)
     return EXPORTS[kind](plan, directory)
 
 

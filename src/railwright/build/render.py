@@ -78,6 +78,7 @@ def render_plan(
     a platform does not run, MissingError for a renderer that is not installed.
     """
     say = progress or _silent
+    names.check_plan(plan)
     moved, skipped = retarget(plan, Target(platform=platform))
     skipped = dict(skipped)
     contracts = contracts_for(moved, convention)

@@ -150,7 +150,8 @@ _HOSTS = """#!/bin/sh
 set -eu
 cd "$(dirname "$0")"
 awk -F, 'NR > 1 {
-    if (length($3) == 17 && $3 ~ /^([0-9A-Fa-f][0-9A-Fa-f]:)+[0-9A-Fa-f][0-9A-Fa-f]$/) printf "%s,set:%s,%s,%s,infinite\\n", tolower($3), $1, $4, $1
+    if (length($3) == 17 && $3 ~ /^([0-9A-Fa-f][0-9A-Fa-f]:)+[0-9A-Fa-f][0-9A-Fa-f]$/)
+        printf "%s,set:%s,%s,%s,infinite\\n", tolower($3), $1, $4, $1
     else missing++
 }
 END { if (missing) printf "%d rows without a MAC address\\n", missing >"/dev/stderr" }' reservations.csv

@@ -21,7 +21,8 @@ def verify(
 ) -> None:
     """Judge what the commissioning tests measured by the limits of the plan.
 
-    Exit code 1 when a measurement misses its limit or an output is cut short; a test without a result is a warning. -v prints every measurement.
+    Exit code 1 when a measurement misses its limit or an output is cut short; a test without a result is a warning.
+    -v prints every measurement.
     """
     from dataclasses import asdict
 
