@@ -1,6 +1,7 @@
 """Windows of sends: when a sender that has several messages in flight may start the next one.
 
-A row that waits for an earlier row of the same sender waits for a place in its window, not for data. In a crowd packets get out
+A row that waits for an earlier row of the same sender waits for a place in its window, not for data (rings excepted: there the
+next chunk waits for the one before). In a crowd packets get out
 of step: while one message's last byte is on its way, the others of the window keep the adapter busy. Equal shares keep alike
 messages in step for ever: all of a window end together, and the next ones would start together, a path's delay later. So the
 next message of a window of ``w`` messages of ``m`` bytes at rate ``c`` starts
@@ -16,7 +17,7 @@ step: up to one delay per window too fast.
 import numpy as np
 from numpy.typing import NDArray
 
-from railwright.simulate.flow_columns import WHOLE, Operations
+from railwright.simulate.flow_columns import BEFORE, WHOLE, Operations
 
 LEFT = -2
 """Lag of a wait for a place in the sender's window, as in `native/flow/schedule.hpp`."""
@@ -34,6 +35,9 @@ def windows(
     on = ops.wait_op.astype(np.int64)
     own = (ops.wait_lag == WHOLE) & ops.sends[row] & ops.sends[on]
     own &= (ops.src[row] == ops.src[on]) & (wire[row] == wire[on])
+    ring = np.zeros(ops.count, np.bool_)
+    ring[row[ops.wait_lag == BEFORE]] = True
+    own &= ~ring[row] & ~ring[on]
     lag = np.where(own, LEFT, ops.wait_lag).astype(np.int8)
     if not own.any():
         return lag, np.zeros(ops.count)
