@@ -341,6 +341,61 @@ def test_a_sick_balancer_loses_the_virtual_address(
             process.wait(timeout=20)
 
 
+def test_balancers_elect_one_holder_and_the_other_takes_over(
+    made: Build, space: Callable[[str], str], tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Two balancers with two uplinks each; their loopbacks reach each other over the second one, not keepalived's interface."""
+    ip = tool("ip")
+    spaces = [space("b1"), space("b2")]
+    for uplink in ("eth0", "eth1"):
+        pair = ["type", "veth", "peer", "name", uplink, "netns", spaces[1]]
+        subprocess.run([ip, "link", "add", uplink, "netns", spaces[0], *pair], check=True)
+    started: list[subprocess.Popen[Any]] = []
+    files = [made.files[f"load-balancer{number}/keepalived.conf"] for number in (1, 2)]
+    own = [str(re.findall(r"unicast_src_ip (\S+)", text)[0]) for text in files]
+
+    def holders() -> list[int]:
+        shown = [run(ip, "-n", where, "address", "show", "dev", "lo").stdout for where in spaces]
+        return [number for number, text in enumerate(shown) if "10.240.0.1/32" in text]
+
+    def wait_for(wanted: list[int]) -> None:
+        deadline = time.monotonic() + 30
+        while holders() != wanted:
+            assert time.monotonic() < deadline, f"{holders()} hold the address, not {wanted}"
+            time.sleep(0.2)
+
+    alive = [Path(f"/run/{where}") for where in spaces]  # the check runs as nobody, who cannot look into tmp_path
+    try:
+        for number, (where, text) in enumerate(zip(spaces, files, strict=True)):
+            for index, uplink in enumerate(("eth0", "eth1")):
+                address = f"192.0.{index}.{number + 1}/24"
+                subprocess.run([ip, "-n", where, "address", "add", address, "dev", uplink], check=True)
+                subprocess.run([ip, "-n", where, "link", "set", uplink, "up"], check=True)
+            subprocess.run([ip, "-n", where, "address", "add", f"{own[number]}/32", "dev", "lo"], check=True)
+            subprocess.run(
+                [ip, "-n", where, "route", "add", own[1 - number], "via", f"192.0.1.{2 - number}"], check=True
+            )
+            file = tmp_path / f"{number}.conf"
+            file.write_text(re.sub(r'script ".*"', f'script "/usr/bin/test -e {alive[number]}"', text))
+            alive[number].touch()
+            pids = ["-p", str(tmp_path / f"k{number}"), "-r", str(tmp_path / f"v{number}")]
+            command = [ip, "netns", "exec", where, tool("keepalived"), "-n", "-P", "-f", str(file), *pids]
+            started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_for([0])
+        alive[0].unlink()
+        wait_for([1])
+        alive[0].touch()
+        time.sleep(4)
+        assert holders() == [1]  # no switching back: connections would break twice
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(timeout=20)
+        for mark in alive:
+            mark.unlink(missing_ok=True)
+
+
 def test_conntrackd_starts_with_the_partners_file(
     made: Build, space: Callable[[str], str], tool: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -79,12 +79,9 @@ def keepalived(number: int, port: str, vips: Sequence[str], own: str, peers: Seq
     """Return ``keepalived.conf`` of balancer ``number`` of its group.
 
     With ``peers`` (their loopbacks; ``own`` is ours) one of the group holds the addresses; without, each holds them while it is
-    healthy, and its advertisements on ``port`` reach nobody.
+    healthy, and its advertisements on ``port`` reach nobody. Unicast is not bound to ``port``: it takes any uplink.
     """
-    if peers:
-        election = [f"    unicast_src_ip {own}", "    unicast_peer {", *(f"        {peer}" for peer in peers), "    }"]
-    else:
-        election = [f"    interface {port}", "    dont_track_primary"]
+    election = [f"    unicast_src_ip {own}", "    unicast_peer {", *(f"        {peer}" for peer in peers), "    }"]
     lines = [
         "global_defs {",
         "    enable_script_security",
@@ -99,7 +96,9 @@ def keepalived(number: int, port: str, vips: Sequence[str], own: str, peers: Seq
         "vrrp_instance services {",
         "    state BACKUP",
         "    nopreempt",
-        *election,
+        f"    interface {port}",
+        "    dont_track_primary",
+        *(election if peers else []),
         f"    virtual_router_id {VRRP_ID}",
         f"    priority {max(_FIRST_PRIORITY - _PRIORITY_STEP * number, 1)}",
         "    advert_int 1",
