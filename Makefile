@@ -45,7 +45,7 @@ docs: $(STAMP) ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 calibration: $(STAMP) ## measure the goodput constants again with the packet engine
-	$(BIN)/railwright doctor --calibration src/railwright/simulate/data/goodput.yaml
+	$(BIN)/railwright doctor --calibration src/railwright/simulate/data/goodput.json
 
 validation: $(STAMP) ## write docs/validation.md again from fresh runs
 	$(BIN)/railwright doctor --validation docs/validation.md

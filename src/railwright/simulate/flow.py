@@ -4,7 +4,7 @@ The engine (`native/flow`) gives every flow its weighted max-min fair share of t
 or end to the next; it knows no packets, queues or pauses. A flow takes ``bytes / rate`` plus the latency of its path. Alike
 operations are computed once (folding) and steady repetition is skipped, both without changing the result; rates are exact to
 one part in 10^9 (the tests compare them with a full computation). What it misses: the time that congestion control needs to
-find the fair rate (``idle_us`` of the runs in ``data/goodput.yaml``: milliseconds for DCQCN on an incast of long flows), and
+find the fair rate (``idle_us`` of the runs in ``data/goodput.json``: milliseconds for DCQCN on an incast of long flows), and
 what flows lose to each other in shared buffers.
 
 Source of the model: max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).

@@ -5,7 +5,7 @@ forms. Sources: IEEE 802.3 (preamble 8, minimum gap 12, MAC header 14, FCS 4), R
 (TCP 20 and timestamps 12), InfiniBand architecture specification volume 1, chapters 7 and 9 (LRH 8, BTH 12, ICRC 4, VCRC 2,
 AETH 4) and annex A17 (RoCEv2). RETH (16 bytes once per message) is left out: below 0.01 % of a message of 256 KiB.
 
-What congestion control leaves is measured: ``data/goodput.yaml`` holds it with the packet-engine runs that made it, written by
+What congestion control leaves is measured: ``data/goodput.json`` holds it with the packet-engine runs that made it, written by
 ``railwright doctor --calibration`` (see `calibration`).
 """
 
@@ -15,7 +15,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from railwright.documents import parse_document
 from railwright.errors import InputError, nearest
 
 Carrier = Literal["rocev2", "infiniband", "tcp"]
@@ -37,7 +36,7 @@ ACK_BYTES = {"rocev2": OVERHEAD_BYTES["rocev2"] + 4, "infiniband": OVERHEAD_BYTE
 PACKETS_PER_ACK = {"rocev2": 1, "infiniband": 1, "tcp": 2}
 """The packet engine's setting for RDMA; RFC 5681 asks for one at least every second full segment."""
 
-FILE = "data/goodput.yaml"
+FILE = "data/goodput.json"
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -96,7 +95,7 @@ class Goodput(_Model):
 
 
 class GoodputFile(_Model):
-    """``data/goodput.yaml``: who made it, on which network, and the rows."""
+    """``data/goodput.json``: who made it, on which network, and the rows."""
 
     made_by: str
     engine_version: str
@@ -119,7 +118,7 @@ def ack_share(transport: Carrier, mtu_bytes: int = MTU_BYTES) -> float:
 def goodput_file() -> GoodputFile:
     """Return the constants that come with the package."""
     text = files("railwright.simulate").joinpath(FILE).read_text(encoding="utf-8")
-    return GoodputFile.model_validate(parse_document(text, FILE).data)
+    return GoodputFile.model_validate_json(text)
 
 
 def calibrated(congestion: str, paths: str, mtu_bytes: int = MTU_BYTES) -> Goodput:

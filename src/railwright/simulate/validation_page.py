@@ -143,7 +143,7 @@ a leaf out, four GPUs send over a neighbour's adapter. Mean error **{100 * mean:
 
 What is left: DCQCN's cuts and the queues let messages of an all-to-all finish at other times than equal shares would (both
 signs). What congestion control leaves of full links is in the flow engine by constants that other runs of the packet engine gave
-(`data/goodput.yaml`). So are the acknowledgements of every packet, here only: 2 % of a cable that is busy both ways. `simulate`
+(`data/goodput.json`). So are the acknowledgements of every packet, here only: 2 % of a cable that is busy both ways. `simulate`
 leaves them out, since adapters acknowledge many packets at once."""
     missed = []
     if mean > MEAN_ERROR:
