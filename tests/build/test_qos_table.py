@@ -5,6 +5,8 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
+from railwright.build.contract import Marking
+from railwright.build.views import Target, device_views
 from railwright.design.plan import Plan
 from railwright.design.qos_table import contracts_for, headroom_use, qos_table, round_trip_us
 
@@ -46,6 +48,19 @@ def test_kmin_is_rate_times_the_round_trip_of_the_plan(plan: Plan, table: pl.Dat
     assert 2 * (2 * 1.0 + 3 * 0.6) < rtt < 12
     kmin = table.filter(pl.col("kmin_bytes").is_not_null())["kmin_bytes"].unique().to_list()
     assert kmin == [round(400 * rtt * 1e3 / 8)]
+
+
+def test_thresholds_of_the_spec_hold_at_every_rate_and_are_what_switches_are_told(
+    make_plan: Callable[..., Plan],
+) -> None:
+    plan = make_plan(ecn={"kmin": 250_000, "kmax": 900_000, "pmax": 0.2})
+    contracts = contracts_for(plan)
+    marking = qos_table(plan, contracts).filter(pl.col("kmin_bytes").is_not_null())
+    assert set(zip(marking["kmin_bytes"], marking["kmax_bytes"], marking["pmax"], strict=True)) == {
+        (250_000, 900_000, 0.2)
+    }
+    told = {port.marking for view in device_views(plan, contracts, Target()) for port in view.ports}
+    assert told == {(Marking(3, 250_000, 900_000, 20),)}
 
 
 def test_pool_use_adds_the_ports_of_each_switch(plan: Plan) -> None:

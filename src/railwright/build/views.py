@@ -32,7 +32,7 @@ from railwright.catalog.port_names import lanes_before, port_names
 from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
-from railwright.design.qos_table import SWITCH_ROLES, link_ends
+from railwright.design.qos_table import SWITCH_ROLES, link_ends, qos_table
 from railwright.errors import InputError, nearest
 
 RENDERED = tuple(CARRIES)
@@ -209,8 +209,17 @@ def _ports(
         .join(held, on="port_id", how="left", maintain_order="left")
         .join(vrfs, on="port_id", how="left", maintain_order="left")
         .join(layer2_of(plan).ports, on="port_id", how="left", maintain_order="left")
+        .join(_marking(plan, contracts), on="port_id", how="left", maintain_order="left")
         .sort("device_id", "cage", "lane_first")
     )
+
+
+def _marking(plan: Plan, contracts: Mapping[str, QosContract]) -> pl.DataFrame:
+    """Return ``port_id, marking``: the ECN thresholds of every port that marks, as fields of `Marking` in order of the queue."""
+    percent = (pl.col("pmax") * 100).round().cast(pl.Int64).clip(1)
+    rows = qos_table(plan, contracts).filter(pl.col("kmin_bytes").is_not_null()).sort("port_id", "queue")
+    fields = pl.struct("queue", "kmin_bytes", "kmax_bytes", probability_percent=percent)
+    return rows.group_by("port_id", maintain_order=True).agg(marking=fields)
 
 
 def _full_split(plan: Plan, own: pl.DataFrame) -> pl.Series:
@@ -290,7 +299,7 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
     pfc = contract.pfc_priorities(network)
     first = int(str(row["lane_from"]))
     known = row["size_bytes"] is not None
-    addresses = row["addresses"]
+    addresses, marking = row["addresses"], row["marking"]
     return Port(
         name=str(row["name"]),
         peer=str(row["peer"] or ""),
@@ -303,7 +312,7 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
         trust_dscp=True,
         pfc=pfc,
         watchdog=bool(pfc) and contract.watchdog is not None,
-        marking=_marking(contract, network, speed),
+        marking=tuple(Marking(**fields) for fields in marking) if isinstance(marking, list) else (),
         headroom=tuple(
             Headroom(p, *(int(str(row[c])) for c in ("xoff_bytes", "xon_bytes", "size_bytes"))) for p in pfc if known
         ),
@@ -312,15 +321,6 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
         vlan=None if row["vlan"] is None else int(str(row["vlan"])),
         bond=None if row["bond"] is None else int(str(row["bond"])),
     )
-
-
-def _marking(contract: QosContract, network: str, speed: float) -> tuple[Marking, ...]:
-    found = []
-    for c in sorted(contract.classes, key=lambda c: c.queue):
-        limits = c.ecn.threshold_bytes(speed, contract.rtt_us) if c.ecn and c.holds_on(network) else None
-        if c.ecn and limits:
-            found.append(Marking(c.queue, *limits, probability_percent=max(1, round(c.ecn.pmax * 100))))
-    return tuple(found)
 
 
 def _bgp(

@@ -107,6 +107,9 @@ def _ethernet(spec: ClusterSpec, convention: str | None, changes: Mapping[str, o
         if c.networks:
             group = [n for n in NETWORKS if n in spec.converge] if set(c.networks) & set(spec.converge) else []
             wanted["networks"] = tuple(dict.fromkeys([*c.networks, *group]))
+        if c.purpose == "roce" and spec.backend.ecn is not None:
+            own = spec.backend.ecn
+            wanted["ecn"] = {"kind": "bytes", "kmin": own.kmin, "kmax": own.kmax, "pmax": own.pmax}
         if not carries.get(c.purpose, True):
             wanted |= {"lossless": False, "ecn": None}
         classes.append({**c.model_dump(), **wanted})

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from railwright.spec.addressing import Addressing
 from railwright.spec.cabling import Cabling
+from railwright.spec.congestion import Pausing, RateControl
 from railwright.spec.economics import Economics
 from railwright.spec.quantities import (
     Bytes,
@@ -81,6 +82,14 @@ class Counts(Model):
     leaf_up_ports: CountOrZero | None = Field(None, description="Ports of a leaf toward the spines.")
 
 
+class Marking(Model):
+    """ECN thresholds of the RoCE queues, the same at every rate."""
+
+    kmin: Bytes = Field(description="Queue from which packets are marked.")
+    kmax: Bytes = Field(description="Queue from which every packet is marked.")
+    pmax: Fraction = Field(description="Share of packets that are marked at `kmax`.")
+
+
 class Backend(Model):
     """The GPU fabric. ``switch`` is the default for each tier's own key; ``uplink_gbps`` defaults to the NIC's rate."""
 
@@ -108,6 +117,9 @@ class Backend(Model):
     congestion: Literal["dcqcn+pfc", "ecn-only", "pfc-only", "lossy+spray", "credits"] | None = Field(
         None, description="How congestion is met; left out, `dcqcn+pfc` for RoCEv2 and `credits` for InfiniBand."
     )
+    ecn: Marking | None = Field(None, description="ECN thresholds; left out, from rate and round trip.")
+    pfc: Pausing | None = Field(None, description="PFC thresholds; left out, the platform's.")
+    dcqcn: RateControl | None = Field(None, description="DCQCN at the senders; left out, as published.")
     underlay: Literal["unnumbered", "numbered"] = Field(
         "unnumbered", description="BGP over link-local addresses, or an address pair per link."
     )

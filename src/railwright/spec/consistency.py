@@ -9,7 +9,7 @@ from typing import Literal
 
 from railwright.documents import KeyPath
 from railwright.spec.cluster import ClusterSpec, NetworkName
-from railwright.units import format_us
+from railwright.units import format_bytes, format_us
 
 Problem = tuple[KeyPath, str]
 
@@ -17,6 +17,8 @@ Problem = tuple[KeyPath, str]
 def contradictions(spec: ClusterSpec) -> Iterator[Problem]:
     """Yield the key path and the message of every contradiction in ``spec``."""
     yield from _transports(spec)
+    yield from _marking(spec)
+    yield from _pausing(spec)
     yield from _isolation(spec)
     yield from _tiers(spec)
     yield from _converged(spec)
@@ -56,6 +58,33 @@ def _transports(spec: ClusterSpec) -> Iterator[Problem]:
                 ("backend", "subnet_managers"),
                 "subnet managers belong to InfiniBand; RoCEv2 has none: leave this key out",
             )
+
+
+def _marking(spec: ClusterSpec) -> Iterator[Problem]:
+    backend = spec.backend
+    if backend.ecn is None:
+        return
+    if backend.transport == "infiniband" or backend.congestion == "pfc-only":
+        what = "InfiniBand" if backend.transport == "infiniband" else "'pfc-only'"
+        yield ("backend", "ecn"), f"{what} marks no packets; leave this key out, or take dcqcn+pfc over RoCEv2"
+    if backend.ecn.kmax < backend.ecn.kmin:
+        yield (
+            ("backend", "ecn", "kmax"),
+            f"{format_bytes(backend.ecn.kmax)} is below kmin {format_bytes(backend.ecn.kmin)}; at least kmin",
+        )
+    if backend.ecn.pmax == 0:
+        yield ("backend", "ecn", "pmax"), "0 marks nothing up to kmax; above 0, at most 100%"
+
+
+def _pausing(spec: ClusterSpec) -> Iterator[Problem]:
+    backend = spec.backend
+    profile = "credits" if backend.transport == "infiniband" else backend.congestion or "dcqcn+pfc"
+    for key, given, does in (
+        ("pfc", backend.pfc, ("dcqcn+pfc", "pfc-only")),
+        ("dcqcn", backend.dcqcn, ("dcqcn+pfc", "ecn-only")),
+    ):
+        if given is not None and profile not in does:
+            yield ("backend", key), f"{profile!r} has none; leave this key out, or take {' or '.join(does)} over RoCEv2"
 
 
 def _isolation(spec: ClusterSpec) -> Iterator[Problem]:
