@@ -314,6 +314,22 @@ def test_two_ports_share_what_their_slot_carries(healthy: dict[str, str]) -> Non
     assert "carries 504 Gb/s (32.0 GT/s x16), its ports need 600 Gb/s" in run(healthy, "check").stdout
 
 
+def test_infiniband_ports_are_judged_by_their_rdma_device(healthy: dict[str, str]) -> None:
+    root = Path(healthy["RAILWRIGHT_ROOT"])
+    (root / "etc/railwright/host.conf").write_text("nic rail1 rdma=mlx5_7 network=infiniband speed=400\n")
+    device = root / "sys/class/infiniband/mlx5_7"
+    for path, text in {
+        "device/current_link_speed": "32.0 GT/s PCIe",
+        "device/current_link_width": "8",
+        "ports/1/rate": "200 Gb/sec (4X HDR)",
+    }.items():
+        (device / path).parent.mkdir(parents=True, exist_ok=True)
+        (device / path).write_text(text + "\n")
+    said = run(healthy, "check").stdout
+    assert "rail1 runs at 200000 Mb/s, wanted 400 Gb/s" in said
+    assert "the slot of rail1 carries 252 Gb/s (32.0 GT/s x8), its ports need 400 Gb/s" in said
+
+
 def test_check_names_acs_a_far_adapter_and_a_topology_without_rails(healthy: dict[str, str]) -> None:
     tools = Path(healthy["PATH"].partition(":")[0])
     put_tool(tools / "lspci", LSPCI.format(acs="SrcValid+ TransBlk-"))

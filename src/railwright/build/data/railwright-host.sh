@@ -154,29 +154,41 @@ check_gpu() { # NAME LINE: is the port's adapter the nearest one of its GPU
 }
 
 check_slot() { # NAME LINE: the port's own rate, and what its slot carries against all ports in it
-    net=$root/sys/class/net/$1 speed=$(value speed "$2")
+    speed=$(value speed "$2") rdma=$(value rdma "$2")
     [ -n "$speed" ] || return 0
-    now=$(content "$net/speed" 2>/dev/null)
+    case $(value network "$2") in
+    infiniband) now=$(content "$root/sys/class/infiniband/$rdma/ports/1/rate" | awk '{ print $1 * 1000 }') ;;
+    *) now=$(content "$root/sys/class/net/$1/speed" 2>/dev/null) ;;
+    esac
     case $now in
     "" | -1) ;;
     *) [ "$now" -ge "$(echo "$speed" | awk '{ printf "%d", $1 * 1000 }')" ] || wrong "$1 runs at $now Mb/s, wanted $speed Gb/s" ;;
     esac
-    rate=$(content "$net/device/current_link_speed") width=$(content "$net/device/current_link_width")
+    device=$(device_of "$1" "$rdma")
+    rate=$(content "$device/current_link_speed") width=$(content "$device/current_link_width")
     if [ -z "$rate" ] || [ -z "$width" ]; then return 0; fi
-    slot=$(slot_of "$1") needed=0
+    slot=$(slot_of "$device") needed=0
     while read -r _ other rest; do
-        [ "$(slot_of "$other")" = "$slot" ] && needed="$needed+$(value speed "$rest")"
+        [ "$(slot_of "$(device_of "$other" "$(value rdma "$rest")")")" = "$slot" ] && needed="$needed+$(value speed "$rest")"
     done <"$conf"
     # Encoding: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, 242 of 256 bytes of a flit at 64 GT/s (PCIe base specification).
-    echo "$rate $width $needed" | awk '{
+    said=$(echo "$rate $width $needed" | awk '{
         share = $1 <= 5 ? 0.8 : $1 <= 32 ? 128 / 130 : 242 / 256
         n = split($NF, part, "+"); for (i = 1; i <= n; i++) total += part[i]
         carries = $1 * share * $(NF - 1)
         if (carries < total) printf "carries %.0f Gb/s (%s GT/s x%s), its ports need %g Gb/s\n", carries, $1, $(NF - 1), total
-    }'
+    }')
+    [ -z "$said" ] || wrong "the slot of $1 $said"
 }
-slot_of() { # NAME: the PCI address of its adapter without the function
-    path=$(readlink -f "$root/sys/class/net/$1/device" 2>/dev/null) || path=""
+device_of() { # NAME RDMA: the folder of its PCI device
+    if [ -n "$2" ] && [ -e "$root/sys/class/infiniband/$2/device" ]; then
+        echo "$root/sys/class/infiniband/$2/device"
+    else
+        echo "$root/sys/class/net/$1/device"
+    fi
+}
+slot_of() { # DEVICE: its PCI address without the function
+    path=$(readlink -f "$1" 2>/dev/null) || path=""
     path=${path##*/}; echo "${path%.*}"
 }
 
@@ -199,7 +211,7 @@ check_host() { # what no setting of a port can mend
     while read -r word name line; do
         [ "$word" = nic ] || continue
         check_gpu "$name" "$line"
-        said=$(check_slot "$name" "$line"); [ -z "$said" ] || { echo "$said" | sed "s/^[^#]/# the slot of $name &/"; differs=1; }
+        check_slot "$name" "$line"
     done <"$conf"
     topology=$(sed -n 's/^NCCL_TOPO_FILE=//p' "$nccl" 2>/dev/null || true)
     if [ -n "$topology" ] && ! grep -qs '<net .*rail="' "$root$topology"; then
