@@ -2,6 +2,7 @@
 
 import pytest
 
+from railwright.design.qos_table import contracts_for
 from railwright.errors import InputError
 from railwright.simulate.calibration import INCAST_US, SENDERS, Setting, incast, settings
 from railwright.simulate.flow import FlowOptions, simulate_flows
@@ -74,6 +75,12 @@ def test_unknown_settings_are_named_and_alike_path_modes_stand_in() -> None:
         calibrated("dcqcn", "ecmp")
     assert calibrated("dcqcn+pfc", "rail").paths == "ecmp"
     assert calibrated("lossy+spray", "ecmp").paths == "spray"
+
+
+@pytest.mark.parametrize("more", ["", ", congestion: ecn-only", ", congestion: lossy+spray", ", congestion: pfc-only"])
+def test_a_plan_uses_the_constants_of_its_qos_contract(more: str) -> None:
+    plan = validation_plan(16, "rail-only", f"tiers: 1{more}")
+    assert plan_goodput(plan).congestion == contracts_for(plan)["backend"].profile
 
 
 def test_acknowledgements_slow_a_cable_that_is_busy_both_ways_and_no_other() -> None:
