@@ -107,6 +107,10 @@ nb::dict results(const Engine& engine, double cpu_s) {
     out["sample_link"] = column<std::uint32_t>(samples, [](const Sample& s) { return s.link; });
     out["sample_class"] = column<std::uint8_t>(samples, [](const Sample& s) { return s.cls; });
     out["sample_queued"] = column<std::uint32_t>(samples, [](const Sample& s) { return s.queued; });
+    const auto& carried = engine.link_samples();
+    out["link_sample_ps"] = column<std::int64_t>(carried, [](const LinkSample& s) { return s.time; });
+    out["link_sample_link"] = column<std::uint32_t>(carried, [](const LinkSample& s) { return s.link; });
+    out["link_sample_bytes"] = column<std::int64_t>(carried, [](const LinkSample& s) { return s.bytes; });
 
     nb::dict counters;
     const Counters& c = engine.counters;

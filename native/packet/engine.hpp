@@ -52,6 +52,13 @@ struct Sample {
     std::uint32_t queued;
 };
 
+// Bytes that a link has carried until then, both of them of all classes and control frames.
+struct LinkSample {
+    Ps time;
+    std::uint32_t link;
+    std::int64_t bytes;
+};
+
 struct Counters {
     std::uint64_t events = 0, data_packets = 0, data_packet_hops = 0, packet_hops = 0, again_packets = 0;
     std::uint64_t pause_frames = 0, resume_frames = 0, marks = 0, notifications = 0, drops = 0, corrupted = 0;
@@ -84,6 +91,7 @@ class Engine {
     const std::vector<PauseState>& pauses() const { return pauses_; }
     const std::vector<Pool>& pools() const { return pools_; }
     const std::vector<Sample>& samples() const { return samples_; }
+    const std::vector<LinkSample>& link_samples() const { return link_samples_; }
     const std::vector<Profile>& profiles() const { return profiles_; }
     int lane_bits() const { return lane_bits_; }
     int classes() const { return classes_; }
@@ -237,6 +245,7 @@ class Engine {
     std::uint32_t unfinished_ = 0;
     std::vector<Change> changes_;
     std::vector<Sample> samples_;
+    std::vector<LinkSample> link_samples_;
     Ps sample_every_ = 0;
 };
 

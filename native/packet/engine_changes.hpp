@@ -1,5 +1,7 @@
 // What happens to the network in a run, samples of its queues, and why a run that stands still does so.
 #pragma once
+#include <algorithm>
+
 #include "packet/engine.hpp"
 
 namespace railwright::packet {
@@ -83,12 +85,14 @@ inline void Engine::on_sample() {
     for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
         if (lanes_[lane].queued && (lane & lane_mask_) != lane_mask_)
             samples_.push_back({now, lane >> lane_bits_, static_cast<std::uint8_t>(lane & lane_mask_), lanes_[lane].queued});
-    if (static_cast<std::int64_t>(samples_.size()) > o_.sample_limit) {  // keep every second moment, and go on at half the pace
+    for (std::uint32_t link = 0; link < ports_.size(); ++link)
+        if (ports_[link].bytes) link_samples_.push_back({now, link, static_cast<std::int64_t>(ports_[link].bytes)});
+    const auto limit = static_cast<std::size_t>(o_.sample_limit);
+    while (samples_.size() > limit || link_samples_.size() > limit) {  // keep every second moment, and go on at half the pace
         sample_every_ *= 2;
-        std::size_t kept = 0;
-        for (const Sample& sample : samples_)
-            if (sample.time % sample_every_ == 0) samples_[kept++] = sample;
-        samples_.resize(kept);
+        const auto between = [this](const auto& sample) { return sample.time % sample_every_ != 0; };
+        samples_.erase(std::remove_if(samples_.begin(), samples_.end(), between), samples_.end());
+        link_samples_.erase(std::remove_if(link_samples_.begin(), link_samples_.end(), between), link_samples_.end());
     }
     push_background((now / sample_every_ + 1) * sample_every_, SAMPLE, 0);
 }

@@ -29,8 +29,10 @@ class PacketResult:
     ``operations``: op_id, job, start_us, finish_us (null: not so far) of all rows.
     ``counters``: pause_frames, paused_us, ecn_marks, cnps, drops, events, data_packet_hops (first transmissions, per link
     crossed), cpu_s (of the thread, as the operating system tells), wall_s, and more. ``pauses``: one row per paused
-    transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch. ``samples``:
-    queue lengths over time when asked for. ``why``: sentences. ``diagnosis``: null when all operations finished.
+    transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch.
+    ``samples`` (queue lengths) and ``carried`` (bytes of each direction of a link since the look before, control frames as
+    well, and their share of what it could carry) over time, when asked for. ``why``: sentences. ``diagnosis``: null when all
+    operations finished.
     """
 
     flows: pl.DataFrame
@@ -40,6 +42,7 @@ class PacketResult:
     pauses: pl.DataFrame
     buffers: pl.DataFrame
     samples: pl.DataFrame
+    carried: pl.DataFrame
     why: list[str]
     diagnosis: Diagnosis | None
 
@@ -98,7 +101,9 @@ def simulate_packets(
     why = explain(network, options, columns, raw, pauses, links)
     if diagnosis is not None:
         why.insert(0, diagnosis.message)
-    return PacketResult(flows, links, operations_done, counters, pauses, buffers, samples, why, diagnosis)
+    return PacketResult(
+        flows, links, operations_done, counters, pauses, buffers, samples, _carried(network, raw), why, diagnosis
+    )
 
 
 def _times(raw: dict[str, Any]) -> dict[str, pl.Series]:
@@ -139,6 +144,28 @@ def _links(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
         }
     )
     return conform("links_used", frame)
+
+
+def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
+    link = raw["link_sample_link"]
+    frame = pl.DataFrame(
+        {
+            "time_us": raw["link_sample_ps"] / 1e6,
+            "link_id": network.link_id[link // 2],
+            "forward": link % 2 == 0,
+            "bytes": raw["link_sample_bytes"],
+            "gbps": network.link_gbps[link],
+        }
+    )
+    moments = frame.select("time_us").unique().sort("time_us")
+    moments = moments.with_columns(since_us=pl.col("time_us").shift(1, fill_value=0.0))
+    over = ("link_id", "forward")
+    return (
+        frame.join(moments, on="time_us", how="left", maintain_order="left")
+        .with_columns(bytes=pl.col("bytes") - pl.col("bytes").shift(1, fill_value=0).over(over))
+        .with_columns(util=pl.col("bytes") * 8e-3 / (pl.col("gbps") * (pl.col("time_us") - pl.col("since_us"))))
+        .select("time_us", "since_us", *over, "bytes", "util")
+    )
 
 
 def _pauses(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
