@@ -128,7 +128,7 @@ def test_documents_show_hostile_text_as_text(
     for file in files:
         for cell in _cells(file):
             assert CANARY not in cell or not cell.startswith(FORMULA), (table, column, file.name, cell)
-        if file.suffix in (".html", ".svg"):
+        if file.suffix in (".html", ".svg", ".md"):
             shown = file.read_text(encoding="utf-8")
             if file.suffix == ".svg":
                 expat.ParserCreate().Parse(shown, True)
@@ -146,6 +146,14 @@ def _cells(file: Path) -> Iterator[str]:
                     assert cell.data_type != "f", (file.name, cell.coordinate)
                     if isinstance(cell.value, str) and not cell.quotePrefix:
                         yield cell.value
+
+
+def test_a_price_source_is_text_in_the_readme(papers_plan: Plan, tmp_path: Path) -> None:
+    edited = with_hostile(papers_plan, "bom", "price_source", f"<script>{CANARY}</script>", 0)
+    files = write_documents(edited, tmp_path)
+    (readme,) = (file.read_text() for file in files if file.name == "README.md")
+    assert f"&lt;script&gt;{CANARY}" in readme
+    assert f"<script>{CANARY}" not in readme
 
 
 @pytest.mark.parametrize("kind", sorted(EXPORTS))

@@ -3,6 +3,7 @@
 Everything is made from the plan's tables, so that a changed plan gives changed papers and nothing has to be kept in step.
 """
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def _guide(plan: Plan, view: RackView, schedule: pl.DataFrame, file: Path) -> Pa
         "",
         "## Bill of materials",
         "",
-        *(f"- {what}: {value}" for what, value in bom_summary(plan).iter_rows()),
+        *(f"- {what}: {html.escape(' '.join(value.split()))}" for what, value in bom_summary(plan).iter_rows()),
         "",
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
