@@ -84,7 +84,9 @@ def simulate_collective(
         bottleneck: tuple[dict[str, Any], ...] = ()
     else:
         network = network_from_plan(plan, exact_lengths=engine == "packet")
-        traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen)
+        workload = plan.spec.workload
+        crossing = workload.cross_rail if workload is not None else "nvlink"
+        traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen, cross_rail=crossing)
         expected, _ = simulate_analytic(plan, name, size_bytes, placement, chosen) if background else (None, None)
         result = run_engine(
             plan,
