@@ -21,6 +21,8 @@ from railwright.spec.load import read_spec
 EXAMPLES = Path(__file__).parents[2] / "examples"
 with (Path(__file__).parent / "facts" / "sonic_models.csv").open(newline="") as stream:
     MODELS = {row["table"]: row for row in csv.DictReader(stream)}
+NOT_MODELLED = {"ARS_OBJECT", "ARS_PROFILE", "ARS_INTERFACE"}
+"""Tables of releases after that commit; SONiC loads tables without a model unchecked."""
 MAPS = ("_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "CABLE_LENGTH")
 """Tables whose fields are keys of an inner list: any number or port may be a field."""
 
@@ -28,6 +30,8 @@ MAPS = ("_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "CABLE_LENGTH")
 def violations(db: dict[str, Any]) -> Iterator[str]:
     """Yield what ``db`` has that the models do not."""
     for table, entries in db.items():
+        if table in NOT_MODELLED:
+            continue
         model = MODELS.get(table)
         if model is None:
             yield f"{table}: no such table"
@@ -46,6 +50,8 @@ def violations(db: dict[str, Any]) -> Iterator[str]:
                 continue
             known = [*model["fields"].split(), *named]  # a key may be said again as a field
             yield from (f"{table}|{key}: no field {field}" for field in entry if field not in known)
+            if table == "BGP_NEIGHBOR" and entry.get("asn") == "0":
+                yield f"{table}|{key}: AS 0"
             values = dict(zip(named, key.split("|"), strict=False)) | entry
             for field, targets in references.items():
                 if field in values and not any(_has(db, t, values[field]) for t in targets.split(",")):
@@ -83,6 +89,7 @@ def test_every_file_keeps_to_sonics_models(example: str) -> None:
         ("INTERFACE", "Ethernet9999", {}, "is in none of PORT"),
         ("BUFFER_QUEUE", "Ethernet0|3", {"profile": "absent"}, "profile absent is in none of BUFFER_PROFILE"),
         ("BUFFER_PROFILE", "x", {"pool": "absent", "size": "0", "dynamic_th": "3"}, "is in none of BUFFER_POOL"),
+        ("BGP_NEIGHBOR", "10.0.0.1", {"asn": "0", "name": "x"}, "AS 0"),
         ("VLAN_MEMBER", "Vlan999|Ethernet0", {"tagging_mode": "untagged"}, "Vlan999 is in none of VLAN"),
     ],
 )
