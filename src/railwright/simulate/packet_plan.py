@@ -3,7 +3,8 @@ table ``qos``, failures as changes, and the result in the form that all engines 
 
 The contract that `build` renders and `check` compares is what is simulated: its classes with their weights, its ECN
 thresholds, and the room behind the pause threshold of every port. What the contract leaves open is the engine's default and
-is told in `PacketOptions`; the share of the free pool that a queue may take (alpha) is that of the platform's headroom table.
+is told in `PacketOptions`; the share of the free pool that a queue may take (alpha) is that of the platform's headroom table
+unless the spec has its own.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.simulate.packet import PacketResult, simulate_packets
 from railwright.simulate.packet_options import Change, PacketOptions, infiniband, parse_options, rocev2
 from railwright.simulate.packet_qos import plan_thresholds
+from railwright.simulate.packet_settings import pausing_options, rate_control_options
 from railwright.simulate.results import EngineResult
 from railwright.simulate.routing import flow_entropy
 from railwright.tables import conform
@@ -65,25 +67,29 @@ def plan_options(plan: Plan, paths: str, **changed: object) -> PacketOptions:
         both: dict[str, object] = {"classes": (*lanes, management), **changed}
         return parse_options({**infiniband(paths=paths).model_dump(exclude={"classes"}), **both})
     gbps = float(plan.links.filter(pl.col("network") == "backend")["speed_gbps"].min() or 400.0)  # type: ignore[arg-type]
-    alpha = plan_alpha(plan)
+    pausing = {"alpha": plan_alpha(plan), **pausing_options(plan.spec.backend.pfc)}
     plain, notify, tcp = rocev2(paths=paths).classes
     classes = []
     for item in contract.classes:
         fields: dict[str, object] = {"name": item.name, "weight": item.weight or 1}
         fields["strict"] = item.scheduler == "strict"
         if item.purpose in ("roce", "storage"):
-            fields |= {"kmin_bytes": 0.0, "kmax_bytes": 0.0, "pmax": 0.0, "alpha": alpha}
+            fields |= {"kmin_bytes": 0.0, "kmax_bytes": 0.0, "pmax": 0.0, **pausing}
             fields |= _marking(item, contract, gbps) | _behaviour(item, contract, paths)
             classes.append(plain.model_copy(update=fields))
         else:
             classes.append((notify if item.purpose == "cnp" else tcp).model_copy(update=fields))
     notified = [item.name for item in contract.of_purpose("cnp")] or [classes[0].name]
-    own: dict[str, object] = {"classes": tuple(classes), "notify_class": notified[0], **changed}
+    own: dict[str, object] = {"classes": tuple(classes), "notify_class": notified[0]}
+    own["dcqcn"] = rate_control_options(plan.spec.backend.dcqcn)
+    own |= changed
     return parse_options({"paths": paths, **own})
 
 
 def plan_alpha(plan: Plan) -> float:
-    """Return the smallest alpha of the backend's platforms: 2 to the power of their tables' dynamic threshold, else 1/8."""
+    """Return the spec's alpha, else the smallest of the backend's platforms: 2 to their tables' dynamic threshold, else 1/8."""
+    if plan.spec.backend.pfc is not None and plan.spec.backend.pfc.alpha is not None:
+        return plan.spec.backend.pfc.alpha
     ends = link_headroom(link_ends(plan).filter((pl.col("network") == "backend") & ~pl.col("host")))
     known = ends["threshold"].drop_nulls()
     return PacketOptions().classes[0].alpha if known.is_empty() else 2.0 ** float(known.min())  # type: ignore[arg-type]
@@ -249,5 +255,10 @@ def engine_result(result: PacketResult) -> EngineResult:
         why=tuple(result.why),
         steps=conform("steps", jobs.with_columns(step=pl.lit(0))),
         diagnosis=result.diagnosis,
-        details={"pauses": result.pauses, "buffers": result.buffers, "queues": result.samples},
+        details={
+            "pauses": result.pauses,
+            "buffers": result.buffers,
+            "queues": result.samples,
+            "carried": result.carried,
+        },
     )

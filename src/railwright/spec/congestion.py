@@ -23,7 +23,7 @@ class Pausing(_Model):
     """
 
     alpha: Number | None = Field(
-        None, gt=0, le=256, description="Share of the free pool that one queue may take; left out, the platform's."
+        None, gt=0, le=64, description="Share of the free pool that one queue may take; left out, the platform's."
     )
     xoff: Bytes | None = Field(None, description="Queue that pauses its sender, in place of `alpha`.")
     xon_offset: Bytes | None = Field(None, description="How far below the pause threshold sending resumes.")
