@@ -1,10 +1,13 @@
 """Fuzz of the readers of ``NET.yaml`` and ``FLOWS.csv``: ``python -m bench.packet_fuzz [minutes] [seed]``.
 
-Valid files are mutated byte by byte and token by token; anything but a clean read or an `InputError` is a crash. What is
-read cleanly is also run, within a time limit, so that the engine sees strange but legal networks.
+Valid files are mutated byte by byte and token by token, or (every second one) only in their numbers, names and lines, so that
+many stay legal. Anything but a clean read or an `InputError` is a crash. What is read cleanly is also run, within a time
+limit, so that the engine sees strange but legal networks.
 """
 
+import faulthandler
 import random
+import re
 import sys
 import tempfile
 import time
@@ -51,6 +54,7 @@ TOKENS = [
     "&a",
     "*a",
 ]
+NUMBERS = ["0", "1", "2", "0.5", "64", "4096", "400", "1e5", "1e6"]
 TOKENS += ["!!python/object:os.system", "9" * 20, "- "]
 
 
@@ -70,8 +74,27 @@ def mutate(text: str, chance: random.Random) -> str:
     return text
 
 
+def legal(text: str, chance: random.Random) -> str:
+    """Return ``text`` with one to three numbers, names or lines replaced by others that may well be right."""
+    for _ in range(chance.randint(1, 3)):
+        kind = chance.random()
+        if kind < 0.6:
+            spots = list(re.finditer(r"(?<![\w.])\d[\d.]*(?:e\+\d)?(?!\w)", text))
+            others = [*NUMBERS, f"{10 ** chance.uniform(-3, 7):.3g}"]
+        elif kind < 0.8:
+            spots = list(re.finditer(r"(?<=[ ,;])(?:a|b|c|l0|l1)(?=[,;\n])", text))
+            others = ["a", "b", "c", "l0", "l1"]
+        else:
+            spots = list(re.finditer(r"(?<=\n)[^\n]*\n", text))
+            others = ["", chance.choice(spots)[0] * 2]
+        spot = chance.choice(spots)
+        text = text[: spot.start()] + chance.choice(others) + text[spot.end() :]
+    return text
+
+
 def main(minutes: float, seed: int) -> None:
     """Fuzz for ``minutes`` and print how many files were tried, refused and run."""
+    faulthandler.enable()
     chance = random.Random(seed)  # noqa: S311
     tried = refused = ran = 0
     end = time.monotonic() + 60 * minutes
@@ -80,9 +103,9 @@ def main(minutes: float, seed: int) -> None:
         while time.monotonic() < end:
             tried += 1
             texts = NET, FLOWS
-            which = chance.randrange(3)
-            net.write_text(mutate(texts[0], chance) if which != 1 else texts[0], errors="surrogatepass")
-            flows.write_text(mutate(texts[1], chance) if which != 0 else texts[1], errors="surrogatepass")
+            which, change = chance.randrange(3), chance.choice([mutate, legal])
+            net.write_text(change(texts[0], chance) if which != 1 else texts[0], errors="surrogatepass")
+            flows.write_text(change(texts[1], chance) if which != 0 else texts[1], errors="surrogatepass")
             try:
                 user = read_network(net)
                 traffic, pinned = read_flows(flows, user.network)
@@ -95,7 +118,7 @@ def main(minutes: float, seed: int) -> None:
             except BaseException:
                 print(f"crash at file {tried} (seed {seed})\n{net.read_text()}\n{flows.read_text()}")
                 raise
-    print(f"{tried} files: {refused} refused with a named error, {ran} run, no crash")
+    print(f"{tried} files in {minutes:g} minutes: {refused} refused with a named error, {ran} run, no crash")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,12 @@ def simulate(
         Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
     ] = None,
     flows: Annotated[Path | None, typer.Option("--flows", metavar="FLOWS.csv", help="Flows of your own.")] = None,
+    options: Annotated[
+        Path | None,
+        typer.Option(
+            "--options", metavar="OPTIONS.yaml", help="What else engine packet is told about a network of your own."
+        ),
+    ] = None,
     transport: Annotated[
         str, typer.Option("--transport", metavar="NAME", help="rocev2 or infiniband, for a network of your own.")
     ] = "rocev2",
@@ -109,6 +115,8 @@ def simulate(
     own = network is not None or flows is not None
     if own == (source is not None):
         raise InputError("give a plan (or spec), or --network with --flows, and not both", key="PLAN|SPEC")
+    if options is not None and not own:
+        raise InputError("is for a network of your own; the settings of a plan are in its spec", key="--options")
     if output is not None:
         check_folder(output, RESULT_ENTRIES, _PROOF)
     if source is not None:
@@ -148,6 +156,7 @@ def simulate(
                 transport=_transport(transport),
                 seed=seed or 0,
                 sample_us=series,
+                options_file=options,
             )
         shown = named_flows(result, network)
     if output is not None:

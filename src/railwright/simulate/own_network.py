@@ -11,8 +11,9 @@ from railwright.errors import InputError, nearest
 from railwright.simulate.flow import FlowOptions, simulate_flows
 from railwright.simulate.goodput import calibrated, goodput_share
 from railwright.simulate.network_file import read_flows, read_network
+from railwright.simulate.options_file import read_options
 from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import infiniband, rocev2
+from railwright.simulate.packet_options import PacketOptions, infiniband, parse_options, rocev2
 from railwright.simulate.packet_plan import engine_result
 from railwright.simulate.results import SimulationResult
 from railwright.simulate.run import PATHS, bottlenecks
@@ -30,29 +31,34 @@ def simulate_own(
     transport: Transport = "rocev2",
     seed: int = 0,
     sample_us: float = 0.0,
+    options_file: Path | None = None,
 ) -> SimulationResult:
     """Run the flows of ``flows_file`` (CSV) on the network of ``network_file`` (YAML), see `network_file`.
 
     ``paths`` (default ``ecmp``) is how flows without a path of their own go. A flow that cannot finish has a null
     ``finish_us``, and the result a diagnosis. ``sample_us``: time between two looks at all queues (packet engine, 0: never).
+    ``options_file`` (see `options_file`, packet engine) is what else the engine is told; its profile replaces ``transport``.
     Raises InputError for wrong files and settings.
     """
-    way = paths or "ecmp"
-    for key, value, allowed in (("engine", engine, ENGINES), ("paths", way, PATHS)):
+    for key, value, allowed in (("engine", engine, ENGINES), ("paths", paths or "ecmp", PATHS)):
         if value not in allowed:
             raise InputError(f"{value!r} is not allowed; one of {', '.join(allowed)}{nearest(value, allowed)}", key=key)
+    if engine == "flow" and options_file is not None:
+        raise InputError("the flow engine has no queues to set; use engine packet", key="options")
     user = read_network(network_file)
     traffic, pinned = read_flows(flows_file, user.network)
     if engine == "flow":
+        way = paths or "ecmp"
         constants = calibrated("credits" if transport == "infiniband" else "dcqcn+pfc", way)
         options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way)
         result = simulate_flows(user.network, traffic, options, seed, pinned=pinned)
     else:
-        preset = infiniband if transport == "infiniband" else rocev2
+        settings = _options(options_file, transport, paths, sample_us)
+        transport, way = settings.transport, settings.paths
         packets = simulate_packets(
             user.network,
             traffic,
-            preset(paths=way, sample_us=sample_us),
+            settings,
             seed,
             pinned=pinned,
             thresholds=user.thresholds,
@@ -64,6 +70,7 @@ def simulate_own(
             "network": network_file.name,
             "flows": flows_file.name,
             "engine": engine,
+            "options": options_file.name if options_file is not None else None,
             "transport": transport,
             "paths": way,
             "seed": seed,
@@ -74,6 +81,14 @@ def simulate_own(
         engine=result,
         bottleneck=bottlenecks(user.network, result),
     )
+
+
+def _options(file: Path | None, transport: Transport, paths: str | None, sample_us: float) -> PacketOptions:
+    if file is None:
+        preset = infiniband if transport == "infiniband" else rocev2
+        return preset(paths=paths or "ecmp", sample_us=sample_us)
+    told = read_options(file, profile=transport, paths=paths)
+    return parse_options({**told.model_dump(), "sample_us": sample_us}) if sample_us else told
 
 
 def named_flows(result: SimulationResult, network_file: Path) -> pl.DataFrame:

@@ -25,6 +25,9 @@ PATHS = {
 """Path modes and their numbers in the native engine. ``spray``: each packet by chance; ``adaptive``: to the shortest queue
 (DLB, InfiniBand adaptive routing); ``flowlet``: a new path after a gap; ``multipath``: the sender rotates over paths."""
 
+REORDERING = ("spray", "spray-round-robin", "adaptive", "multipath")
+"""Path modes in which packets of a flow overtake each other, so that a gap is no sign of a loss."""
+
 CONGESTION_CONTROLS = ("none", "dcqcn", "hpcc", "dctcp", "cubic", "ibcc")
 
 
@@ -175,7 +178,9 @@ class PacketOptions(_Model):
     gap 20, Ethernet and FCS 18, IPv4 20, UDP 8, BTH 12, ICRC 4). ``traffic_classes`` maps the ``class`` of a traffic row
     to a queue; other rows go by direction: ``east_west`` and ``storage`` to the first class, the rest to the last.
     ``headroom_bytes`` null: the exact worst case of each link (see `packet_headroom`).
-    ``finish`` tells whether a flow ends when its last byte arrives or when the sender knows.
+    ``finish`` tells whether a flow ends when its last byte arrives or when the sender knows. ``latency_budget`` keeps where the
+    time of every flow went (56 bytes each); every ``sample_us`` queues and links are looked at (0: never), at half that pace
+    each time that ``sample_limit`` rows are full.
     """
 
     transport: Literal["rocev2", "infiniband"] = "rocev2"
@@ -211,6 +216,7 @@ class PacketOptions(_Model):
     changes: tuple[Change, ...] = ()
     reroute_us: float = Field(0.0, ge=0)
     losses: tuple[LinkLoss, ...] = ()
+    latency_budget: bool = False
     sample_us: float = Field(0.0, ge=0)
     sample_limit: int = Field(1_000_000, ge=1000)
     time_limit_us: float = Field(0.0, ge=0)
@@ -235,7 +241,7 @@ class PacketOptions(_Model):
             raise ValueError(
                 f"path mode {self.paths!r} is unknown{nearest(self.paths, PATHS)}; choose one of {', '.join(PATHS)}"
             )
-        if self.paths in ("spray", "spray-round-robin", "adaptive", "multipath"):
+        if self.paths in REORDERING:
             for item in self.classes:
                 if item.lossless and not (item.selective_repeat and item.reorder_packets != 0):
                     raise ValueError(
@@ -255,12 +261,15 @@ _SPRAY = {"selective_repeat": True, "reorder_packets": -1}
 
 
 def _queue(name: str, **values: object) -> QosClass:
-    return QosClass.model_validate({"name": name, **values})
+    try:
+        return QosClass.model_validate({"name": name, **values})
+    except ValidationError as error:
+        told = "; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())
+        raise InputError(told, key=f"classes.{name}") from None
 
 
 def _spread(item: QosClass, paths: str) -> QosClass:
-    reorders = paths in ("spray", "spray-round-robin", "adaptive", "multipath")
-    return item.model_copy(update=_SPRAY) if reorders and item.lossless else item
+    return item.model_copy(update=_SPRAY) if paths in REORDERING and item.lossless else item
 
 
 def rocev2(*, paths: str = "ecmp", congestion_control: str = "dcqcn", **changed: object) -> PacketOptions:
