@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,8 +13,10 @@ from railwright.build.contract import (
     Bgp,
     DeviceView,
     Headroom,
+    Leak,
     Marking,
     Neighbor,
+    Policy,
     Port,
     Qos,
     Queue,
@@ -23,6 +26,7 @@ from railwright.build.contract import (
     project,
     statements,
 )
+from railwright.build.path_modes import MODES
 from railwright.build.views import Target, device_views, retarget
 from railwright.design.plan import Plan
 from railwright.design.qos_table import contracts_for
@@ -35,6 +39,41 @@ NAMES = {
     "frr": lambda cage, sub, split: f"swp{cage}s{sub}" if split > 1 else f"swp{cage}",
 }
 SPEEDS = {1: 800.0, 2: 400.0, 4: 200.0, 8: 100.0}
+
+
+PREFIXES = st.lists(
+    st.sampled_from(["0.0.0.0/0", "10.240.0.0/24", "10.0.0.0/8 le 32", "192.0.2.7/32"]), max_size=3, unique=True
+).map(tuple)
+
+
+@st.composite
+def edges(draw: st.DrawFn, neighbors: tuple[Neighbor, ...], routed: bool) -> dict[str, Any]:
+    """What an edge adds to the routing of a box: sessions with policies, blocks, leaks between VRFs."""
+    policies = tuple(
+        Policy(
+            name, draw(PREFIXES), draw(PREFIXES), *draw(st.sampled_from([("", ""), ("64512:100", ""), ("", "64512:7")]))
+        )
+        for name in sorted(draw(st.sets(st.sampled_from(["OUTSIDE", "BALANCER"]))))
+    )
+    sessions = tuple(
+        Neighbor(
+            f"198.51.100.{number}",
+            False,
+            draw(st.sampled_from([None, 65003])),
+            draw(st.booleans()),
+            "default",
+            policy.name,
+            draw(st.sampled_from([None, 10])),
+        )
+        for number, policy in enumerate(policies, start=1)
+    )
+    leaks = (Leak("tenant-a", ("default",), draw(PREFIXES)), Leak("default", ("tenant-a",), draw(PREFIXES)))
+    return {
+        "neighbors": neighbors + sessions,
+        "policies": policies,
+        "aggregates": draw(st.sampled_from([(), ("10.240.0.0/24", "203.0.113.0/24")])),
+        "leaks": leaks if routed and draw(st.booleans()) else (),
+    }
 
 
 @st.composite
@@ -99,6 +138,8 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
         for p in ports
         if p.vlan is None and draw(st.booleans())
     ) + ((Neighbor("10.9.9.9", False, 65002, draw(st.booleans()), "default"),) if draw(st.booleans()) else ())
+    vrfs = draw(st.sampled_from([(), (Vrf("tenant-a", 50001),)]))
+    edge = draw(edges(neighbors, bool(vrfs)))
     return DeviceView(
         name="leaf1",
         nos=nos,
@@ -112,10 +153,16 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
             watchdog,
         ),
         ports=tuple(ports),
-        bgp=Bgp(draw(st.integers(1, 2**32 - 1)), "10.0.0.1", draw(st.integers(1, 128)), neighbors, draw(st.booleans())),
-        balancing=draw(st.sampled_from([None, "dynamic"])),
+        bgp=Bgp(
+            asn=draw(st.integers(1, 2**32 - 1)),
+            router_id="10.0.0.1",
+            maximum_paths=draw(st.integers(1, 128)),
+            evpn=draw(st.booleans()),
+            **edge,
+        ),
+        balancing=draw(st.sampled_from([None, *MODES])),
         vlans=(Vlan(200, 10200, "tenant-a", ("10.64.0.1/24",)), Vlan(300, None, "default", ("10.65.0.1/25",))),
-        vrfs=draw(st.sampled_from([(), (Vrf("tenant-a", 50001),)])),
+        vrfs=vrfs,
     )
 
 

@@ -11,6 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from railwright.build.path_modes import rendered_mode
+
+EVERYTHING = "0.0.0.0/0 le 32"
+"""All IPv4 routes, as a prefix of a policy."""
+
 NOT_MAPPED = -1
 """The priority of a DSCP, or the queue of a priority, that a configuration does not map."""
 
@@ -112,7 +117,8 @@ class Vrf:
 class Neighbor:
     """A BGP session over a port (``unnumbered``, ``peer`` is the port's name) or to an address.
 
-    ``remote_as`` None means any external AS.
+    ``remote_as`` None means any external AS. ``policy`` names a :class:`Policy` (empty: no filter) and ``maximum_prefixes`` is
+    how many routes the other end may send.
     """
 
     peer: str
@@ -120,25 +126,56 @@ class Neighbor:
     remote_as: int | None
     bfd: bool
     vrf: str = "default"
+    policy: str = ""
+    maximum_prefixes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a session takes in and gives out: IPv4 prefixes, ``P`` exactly or ``P le N``; none means nothing at all.
+
+    ``tag_accepted`` and ``tag_announced`` are communities put on what passes.
+    """
+
+    name: str
+    accept: tuple[str, ...]
+    announce: tuple[str, ...]
+    tag_accepted: str = ""
+    tag_announced: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A VRF that takes routes of other VRFs of the box; ``accept`` lists the prefixes (as in :class:`Policy`), none all."""
+
+    vrf: str
+    sources: tuple[str, ...]
+    accept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
-    """Routing of a box: its AS, router id, sessions, how many equal paths it may use, and whether sessions carry EVPN."""
+    """Routing of a box: its AS, router id, sessions, how many equal paths it may use, and whether sessions carry EVPN.
+
+    ``aggregates`` are announced as long as a route inside them exists.
+    """
 
     asn: int
     router_id: str
     maximum_paths: int
     neighbors: tuple[Neighbor, ...]
     evpn: bool = False
+    policies: tuple[Policy, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    leaks: tuple[Leak, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
     """All that is configured on a switch.
 
-    ``model`` and ``role`` describe it and are not part of any configuration. ``balancing`` is ``dynamic`` where the switch
-    spreads flows by load instead of by hash alone.
+    ``model`` and ``role`` describe it and are not part of any configuration. ``balancing`` is how it shares
+    traffic over equal paths (``build.path_modes``; None: nothing is said).
     """
 
     name: str
@@ -211,7 +248,7 @@ CARRIES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sonic": {
         "port": frozenset(PORT_FIELDS),
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
-        "device": frozenset({"qos", "bgp", "loopbacks", "vlans", "vrfs"}),
+        "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
     "nvue": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "headroom"},
@@ -255,7 +292,16 @@ def project(view: DeviceView) -> DeviceView:
         qos = replace(qos, watchdog=Watchdog(**{"restoration_ms": None, "action": None, **kept}))
     bgp = view.bgp if "bgp" in device else None
     if bgp is not None:
-        bgp = replace(bgp, neighbors=tuple(sorted(bgp.neighbors, key=lambda n: (n.vrf, n.peer))))
+        bgp = replace(
+            bgp,
+            neighbors=tuple(sorted(bgp.neighbors, key=lambda n: (n.vrf, n.peer))),
+            policies=tuple(sorted((_ordered(policy) for policy in bgp.policies), key=lambda policy: policy.name)),
+            aggregates=tuple(sorted(bgp.aggregates)),
+            leaks=tuple(
+                Leak(leak.vrf, tuple(sorted(leak.sources)), tuple(sorted(leak.accept)))
+                for leak in sorted(bgp.leaks, key=lambda leak: leak.vrf)
+            ),
+        )
     return replace(
         view,
         model="",
@@ -263,11 +309,15 @@ def project(view: DeviceView) -> DeviceView:
         qos=qos,
         ports=ports,
         bgp=bgp,
-        balancing=view.balancing if "balancing" in device else None,
+        balancing=rendered_mode(view.nos, view.balancing) if "balancing" in device else None,
         loopbacks=tuple(sorted(view.loopbacks)) if "loopbacks" in device else (),
         vlans=tuple(sorted(view.vlans, key=lambda v: v.vid)) if "vlans" in device else (),
         vrfs=tuple(sorted(view.vrfs, key=lambda v: v.name)) if "vrfs" in device else (),
     )
+
+
+def _ordered(policy: Policy) -> Policy:
+    return replace(policy, accept=tuple(sorted(policy.accept)), announce=tuple(sorted(policy.announce)))
 
 
 def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
@@ -297,6 +347,26 @@ def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
             key = f"bgp/neighbor/{neighbor.vrf}/{neighbor.peer}"
             yield f"{key}/remote_as", "external" if neighbor.remote_as is None else str(neighbor.remote_as)
             yield f"{key}/bfd", _flag(neighbor.bfd)
+            if neighbor.policy:
+                yield f"{key}/policy", neighbor.policy
+            if neighbor.maximum_prefixes is not None:
+                yield f"{key}/maximum_prefixes", str(neighbor.maximum_prefixes)
+        yield from _policy_statements(view.bgp)
+
+
+def _policy_statements(bgp: Bgp) -> Iterator[tuple[str, str]]:
+    for policy in bgp.policies:
+        key = f"policy/{policy.name}"
+        yield f"{key}/accept", ", ".join(policy.accept) or "nothing"
+        yield f"{key}/announce", ", ".join(policy.announce) or "nothing"
+        if policy.tag_accepted:
+            yield f"{key}/tag_accepted", policy.tag_accepted
+        if policy.tag_announced:
+            yield f"{key}/tag_announced", policy.tag_announced
+    for aggregate in bgp.aggregates:
+        yield f"aggregate/{aggregate}", "announced"
+    for leak in bgp.leaks:
+        yield f"leak/{leak.vrf}", f"{', '.join(leak.sources)}: {', '.join(leak.accept) or EVERYTHING}"
 
 
 def _qos_statements(qos: Qos) -> Iterator[tuple[str, str]]:

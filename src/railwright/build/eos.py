@@ -7,6 +7,7 @@ itself and has no cable length; an interface's breakout follows from its name an
 from typing import Any
 
 from railwright.build.contract import (
+    EVERYTHING,
     GATEWAY_MAC,
     NOT_MAPPED,
     Bgp,
@@ -16,6 +17,8 @@ from railwright.build.contract import (
     Qos,
 )
 from railwright.build.eos_reader import FILE, read
+from railwright.build.path_modes import rendered_mode
+from railwright.build.route_filters import filters_of, leak_name
 from railwright.errors import InputError, MissingError
 
 __all__ = ["FILE", "read", "render", "structured_config"]
@@ -89,8 +92,9 @@ def structured_config(view: DeviceView) -> Model:
             {"name": ANY_AS, "sequence_numbers": [{"sequence": 10, "match": "as-range 1-4294967295 result accept"}]}
         ]
         model["router_bfd"] = {"interval": BFD_MS, "min_rx": BFD_MS, "multiplier": 3}
+        model |= _filters(view.bgp)
     model |= _layer2(view)
-    if view.balancing == "dynamic":
+    if rendered_mode("eos", view.balancing) == "flowlet":
         model["ip_hardware"] = {"fib": {"load_balance_distribution": {"dynamic": {"enabled": True}}}}
     return model
 
@@ -240,31 +244,87 @@ def _group(neighbor: Neighbor) -> str:
     return "FABRIC" if neighbor.bfd else "FABRIC-NO-BFD"
 
 
+def _filters(bgp: Bgp) -> Model:
+    """Return prefix lists, route maps and leaks between VRFs."""
+    lists, maps = [], []
+    open_leaks = [(leak_name(leak), (EVERYTHING,), "") for leak in bgp.leaks if not leak.accept]
+    for name, prefixes, community in (*filters_of(bgp), *open_leaks):
+        entries = [{"sequence": n * 10, "action": f"permit {p}"} for n, p in enumerate(prefixes, start=1)]
+        nothing = [{"sequence": 10, "action": "deny 0.0.0.0/0 le 32"}]
+        lists.append({"name": name, "sequence_numbers": entries or nothing})
+        clause: Model = {"sequence": 10, "type": "permit", "match": [f"ip address prefix-list {name}"]}
+        if community:
+            clause["set"] = [f"community {community} additive"]
+        maps.append({"name": name, "sequence_numbers": [clause]})
+    found: Model = {"prefix_lists": lists, "route_maps": maps} if maps else {}
+    if bgp.leaks:
+        leaks = [
+            {
+                "name": leak.vrf,
+                "leak_routes": [{"source_vrf": source, "subscribe_policy": leak_name(leak)} for source in leak.sources],
+            }
+            for leak in bgp.leaks
+        ]
+        found["router_general"] = {"vrfs": leaks}
+    return found
+
+
+def _policed(neighbor: Neighbor) -> Model:
+    found: Model = {}
+    if neighbor.policy:
+        found = {"route_map_in": f"{neighbor.policy}-IN", "route_map_out": f"{neighbor.policy}-OUT"}
+        found["send_community"] = "all"
+    if neighbor.maximum_prefixes is not None:
+        found["maximum_routes"] = neighbor.maximum_prefixes
+    return found
+
+
+def _listens(neighbor: Neighbor) -> bool:
+    """Say whether a numbered session is taken from any AS: EOS can only listen for those."""
+    return not neighbor.unnumbered and neighbor.remote_as is None
+
+
+def _any_group(neighbor: Neighbor) -> str:
+    parts = ["ANY", neighbor.policy, "BFD" if neighbor.bfd else "", f"{neighbor.maximum_prefixes or ''}"]
+    return "-".join(part for part in parts if part)
+
+
 def _bgp(bgp: Bgp, view: DeviceView) -> Model:
     groups = {_group(n): n.bfd for n in bgp.neighbors if n.unnumbered}
+    heard = list({_any_group(n): n for n in bgp.neighbors if _listens(n)}.values())
     family = {"redistribute": {"connected": {"enabled": True}}}
     model: Model = {
         "as": str(bgp.asn),
         "router_id": bgp.router_id,
         "maximum_paths": {"paths": bgp.maximum_paths, "ecmp": bgp.maximum_paths},
         "bgp_defaults": ["no bgp default ipv4-unicast"],
-        "peer_groups": [{"name": name} | ({"bfd": True} if bfd else {}) for name, bfd in sorted(groups.items())],
+        "peer_groups": [
+            {"name": name, "send_community": "all"} | ({"bfd": True} if bfd else {})
+            for name, bfd in sorted(groups.items())
+        ]
+        + [{"name": _any_group(n)} | _policed(n) | ({"bfd": True} if n.bfd else {}) for n in heard],
+        "aggregate_addresses": [{"prefix": aggregate} for aggregate in bgp.aggregates],
         "redistribute": {"connected": {"enabled": True}},
         "vrfs": [
             {"name": vrf, "router_id": bgp.router_id} | family | _sessions(bgp, vrf) | _evpn_vrf(bgp, view, vrf)
-            for vrf in sorted({n.vrf for n in bgp.neighbors} - {"default"} | {v.name for v in view.vrfs})
+            for vrf in sorted(
+                ({n.vrf for n in bgp.neighbors} | {v.name for v in view.vrfs} | {leak.vrf for leak in bgp.leaks})
+                - {"default"}
+            )
         ],
     } | _sessions(bgp, "default")
-    activated: Model = {"peer_groups": [{"name": name, "activate": True} for name in sorted(groups)]}
-    activated["neighbors"] = [
-        {"ip_address": n.peer, "activate": True} for n in bgp.neighbors if not n.unnumbered and n.vrf == "default"
-    ]
+    ends = [n for n in bgp.neighbors if not n.unnumbered and n.vrf == "default" and not _listens(n)]
+    fabric = [{"name": name, "activate": True} for name in sorted(groups)]
+    open_ends = [{"ip_address": n.peer, "activate": True} for n in ends if not n.policy]
     over_v6 = {"next_hop": {"address_family_ipv6": {"enabled": True, "originate": True}}}
-    model["address_family_ipv4"] = activated | {"peer_groups": [g | over_v6 for g in activated["peer_groups"]]}
-    model["address_family_ipv6"] = activated
+    model["address_family_ipv4"] = {
+        "peer_groups": [g | over_v6 for g in fabric] + [{"name": _any_group(n), "activate": True} for n in heard],
+        "neighbors": [{"ip_address": n.peer, "activate": True} for n in ends],
+    }
+    model["address_family_ipv6"] = {"peer_groups": fabric, "neighbors": open_ends}
     if bgp.evpn:
         transit = {"next_hop_unchanged": True} if view.role in ("spine", "core") else {}
-        model["address_family_evpn"] = activated | transit
+        model["address_family_evpn"] = {"peer_groups": fabric, "neighbors": open_ends} | transit
         model["vlans"] = [
             {
                 "id": v.vid,
@@ -292,8 +352,11 @@ def _sessions(bgp: Bgp, vrf: str) -> Model:
     return {
         "neighbor_interfaces": [{"name": n.peer, "peer_group": _group(n)} | remote[n] for n in own if n.unnumbered],
         "neighbors": [
-            {"ip_address": n.peer, "remote_as": str(n.remote_as)} | ({"bfd": True} if n.bfd else {})
+            {"ip_address": n.peer, "remote_as": str(n.remote_as)} | ({"bfd": True} if n.bfd else {}) | _policed(n)
             for n in own
-            if not n.unnumbered
+            if not n.unnumbered and not _listens(n)
+        ],
+        "listen_ranges": [
+            {"prefix": f"{n.peer}/32", "peer_group": _any_group(n), "peer_filter": ANY_AS} for n in own if _listens(n)
         ],
     }

@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from railwright.build.contract import (
+    EVERYTHING,
     NOT_MAPPED,
     Bgp,
     DeviceView,
+    Leak,
     Marking,
     Neighbor,
     Place,
@@ -20,6 +22,7 @@ from railwright.build.contract import (
     Vrf,
     Watchdog,
 )
+from railwright.build.route_filters import Filters, policy_name
 
 FILE = "startup-config"
 _PROFILE_FIELDS = ("trust_dscp", "pfc", "watchdog", "marking")
@@ -49,6 +52,12 @@ class _Reader:
     vrfs: dict[str, int] = field(default_factory=dict)
     bond_vlan: dict[int, int] = field(default_factory=dict)
     evpn: bool = False
+    filters: Filters = field(default_factory=Filters)
+    used: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    limits: dict[str, int] = field(default_factory=dict)
+    aggregates: list[str] = field(default_factory=list)
+    leaked: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
+    targets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -64,17 +73,13 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         context = [*context[:depth], raw.strip()]
         _line(reader, context, words, number)
     qos = _read_qos(reader)
-    neighbors = tuple(
-        Neighbor(peer, unnumbered, remote, group in reader.bfd_groups or (vrf, peer) in reader.bfd_peers, vrf)
-        for (vrf, peer), (unnumbered, remote, group) in sorted(reader.sessions.items())
-    )
     view = DeviceView(
         name=name,
         nos="eos",
         loopbacks=tuple(sorted(reader.loopbacks)),
         qos=qos,
         ports=tuple(_with_profile(reader, reader.ports[p]) for p in sorted(reader.ports)),
-        bgp=None if reader.asn is None else Bgp(reader.asn, reader.router_id, reader.paths, neighbors, reader.evpn),
+        bgp=_read_bgp(reader),
         vlans=tuple(reader.vlans[vid] for vid in sorted(reader.vlans)),
         vrfs=tuple(Vrf(vrf, vni) for vrf, vni in sorted(reader.vrfs.items())),
         balancing=reader.balancing,
@@ -86,9 +91,53 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     return Reading(view, (path,), locate)
 
 
+def _read_bgp(reader: _Reader) -> Bgp | None:
+    if reader.asn is None:
+        return None
+    neighbors = []
+    policies = {}
+    for (vrf, peer), (unnumbered, remote, group) in sorted(reader.sessions.items()):
+        used = {**reader.used.get(group, {}), **reader.used.get(peer, {})}
+        taken, given = used.get("in", ""), used.get("out", "")
+        policy = policy_name(taken, given)
+        if policy:
+            policies[policy] = reader.filters.policy(policy, taken, given)
+        bfd = group in reader.bfd_groups or (vrf, peer) in reader.bfd_peers
+        limit = reader.limits.get(peer, reader.limits.get(group))
+        neighbors.append(Neighbor(peer, unnumbered, remote, bfd, vrf, policy, limit))
+    return Bgp(
+        reader.asn,
+        reader.router_id,
+        reader.paths,
+        tuple(neighbors),
+        reader.evpn,
+        tuple(policies[name] for name in sorted(policies)),
+        tuple(sorted(reader.aggregates)),
+        tuple(_read_leaks(reader)),
+    )
+
+
+def _read_leaks(reader: _Reader) -> Iterator[Leak]:
+    """Yield what VRFs take from each other: leaks by name, and imports of the route target of another VRF's VNI."""
+    owners = {str(vni): vrf for vrf, vni in reader.vrfs.items()}
+    found = {vrf: list(leaks) for vrf, leaks in reader.leaked.items()}
+    for vrf, targets in reader.targets.items():
+        foreign = [owners[t] for t in sorted(targets) if owners.get(t, vrf) != vrf]
+        found.setdefault(vrf, []).extend((source, "") for source in foreign)
+    for vrf, leaks in sorted(found.items()):
+        if leaks:
+            allowed = {
+                prefix for _, used in leaks for prefix in (reader.filters.prefixes(used) if used else (EVERYTHING,))
+            }
+            sources = tuple(sorted({source for source, _ in leaks}))
+            yield Leak(vrf, sources, () if EVERYTHING in allowed else tuple(sorted(allowed)))
+
+
 def _find(reader: _Reader, key: str) -> int | None:
     if key in reader.lines:
         return reader.lines[key]
+    if key.startswith("policy/"):
+        return reader.filters.line_of(key)
     parts = key.split("/")
     if parts[0] == "port":
         port = next((p for p in reader.ports if key.startswith(f"port/{p}/") or key == f"port/{p}"), None)
@@ -113,6 +162,18 @@ def _line(reader: _Reader, context: list[str], words: list[str], number: int) ->
         _interface_line(reader, head[1], words, number)
     elif head[:2] == ["qos", "profile"]:
         _profile_line(reader, head[2], context, words, number)
+    elif head[:2] == ["ip", "prefix-list"]:
+        rest = words[2:] if words[0] == "seq" else words
+        reader.filters.list_line(head[2], rest, number)
+    elif head[0] == "route-map":
+        reader.filters.clause_line(head[1], words, number)
+    elif head[:2] == ["router", "general"]:
+        inner = context[1].split()
+        if inner[0] == "vrf" and words[:2] == ["leak", "routes"]:
+            source = words[words.index("source-vrf") + 1]
+            used = words[words.index("subscribe-policy") + 1] if "subscribe-policy" in words else ""
+            reader.leaked[inner[1]].append((source, used))
+            reader.lines[f"leak/{inner[1]}"] = number
     elif head[:2] == ["router", "bgp"]:
         inner = context[1].split()
         if inner == ["address-family", "evpn"]:
@@ -142,12 +203,19 @@ def _global_line(reader: _Reader, words: list[str], number: int) -> None:
         case ["priority-flow-control", "pause", "watchdog", *rest]:
             _watchdog_line(reader, rest, number)
         case ["ip", "hardware", "fib", "load-balance", "distribution", "dynamic", *_]:
-            reader.balancing = "dynamic"
+            reader.balancing = "flowlet"
             reader.lines["balancing"] = number
         case ["vlan", vids]:
             for vid in (int(v) for part in vids.split(",") for v in _span(part)):
                 reader.vlans.setdefault(vid, Vlan(vid))
                 reader.lines[f"vlan/{vid}"] = number
+        case ["ip", "prefix-list", name]:
+            reader.filters.lists.setdefault(name, [])
+            reader.filters.lines[name] = number
+        case ["ip", "prefix-list", name, "seq", _, *rest]:
+            reader.filters.list_line(name, rest, number)
+        case ["route-map", name, kind, _]:
+            reader.filters.map_line(name, kind == "permit", number)
         case ["router", "bgp", asn]:
             reader.asn = int(asn)
             reader.lines["bgp/asn"] = reader.lines["bgp"] = number
@@ -293,6 +361,24 @@ def _bgp_line(reader: _Reader, vrf: str, words: list[str], number: int) -> None:
             remote = int(rest[1]) if rest[:1] == ["remote-as"] and rest[1].isdigit() else None
             reader.sessions[vrf, name] = (True, remote, group)
             reader.lines[f"bgp/neighbor/{vrf}/{name}"] = number
+        case ["bgp", "listen", "range", prefix, "peer-group", group, "peer-filter", _] if prefix.endswith("/32"):
+            peer = prefix.removesuffix("/32")
+            reader.sessions[vrf, peer] = (False, None, group)
+            reader.lines[f"bgp/neighbor/{vrf}/{peer}"] = number
+        case ["neighbor", peer, "route-map", name, ("in" | "out") as way]:
+            reader.used[peer][way] = name
+            reader.lines[f"bgp/neighbor/{vrf}/{peer}/policy"] = number
+        case ["neighbor", peer, "maximum-routes", most, *_]:
+            if int(most):
+                reader.limits[peer] = int(most)
+                reader.lines[f"bgp/neighbor/{vrf}/{peer}/maximum_prefixes"] = number
+        case ["aggregate-address", prefix, *_]:
+            reader.aggregates.append(prefix)
+            reader.lines[f"aggregate/{prefix}"] = number
+        case ["route-target", "import", *_, target] if vrf != "default":
+            reader.targets[vrf].add(target.rpartition(":")[2])
+            if target.rpartition(":")[2] != str(reader.vrfs.get(vrf, "")):
+                reader.lines[f"leak/{vrf}"] = number
         case ["neighbor", peer, "remote-as", remote_as]:
             reader.sessions[vrf, peer] = (False, int(remote_as) if remote_as.isdigit() else None, "")
             reader.lines[f"bgp/neighbor/{vrf}/{peer}"] = number

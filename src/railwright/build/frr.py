@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from railwright.build.contract import Bgp, DeviceView, Neighbor, Place, Port, Reading, Vrf
+from railwright.build.contract import Bgp, DeviceView, Leak, Neighbor, Place, Port, Reading, Vrf
+from railwright.build.route_filters import Filters, filters_of, leak_name, policy_name
 
 FILE = "frr.conf"
 DAEMONS = "daemons"
@@ -45,6 +46,7 @@ def frr_conf(view: DeviceView, loopback: str = "lo", *, addresses: bool = True, 
     for owned in view.vrfs:
         lines += ["!", f"vrf {vrf_prefix}{owned.name}", f" vni {owned.vni}", "exit-vrf"]
     if view.bgp is not None:
+        lines += _filters(view.bgp)
         lines += _bgp(view.bgp, [vrf.name for vrf in view.vrfs], vrf_prefix)
     return "\n".join([*lines, "!", "end", ""])
 
@@ -53,10 +55,44 @@ def _ip(address: str) -> str:
     return "ipv6" if ":" in address else "ip"
 
 
+def _filters(bgp: Bgp) -> list[str]:
+    """Return the prefix lists and route maps of a box."""
+    lines = []
+    for name, prefixes, community in filters_of(bgp):
+        lines.append("!")
+        lines += [f"ip prefix-list {name} seq {n * 10} permit {p}" for n, p in enumerate(prefixes, start=1)]
+        if not prefixes:
+            lines.append(f"ip prefix-list {name} seq 10 deny any")
+        lines += [f"route-map {name} permit 10", f" match ip address prefix-list {name}"]
+        lines += [f" set community {community} additive"] if community else []
+        lines.append("exit")
+    return lines
+
+
+def _policed(neighbor: Neighbor) -> list[str]:
+    lines = []
+    if neighbor.policy:
+        lines += [
+            f"  neighbor {neighbor.peer} route-map {neighbor.policy}-{way.upper()} {way}" for way in ("in", "out")
+        ]
+    if neighbor.maximum_prefixes is not None:
+        lines.append(f"  neighbor {neighbor.peer} maximum-prefix {neighbor.maximum_prefixes}")
+    return lines
+
+
+def _leaked(bgp: Bgp, vrf: str, vrf_prefix: str) -> list[str]:
+    lines = []
+    for leak in (leak for leak in bgp.leaks if leak.vrf == vrf):
+        if leak.accept:
+            lines.append(f"  import vrf route-map {leak_name(leak)}")
+        lines += [f"  import vrf {source if source == 'default' else vrf_prefix + source}" for source in leak.sources]
+    return lines
+
+
 def _bgp(bgp: Bgp, routed: Sequence[str], vrf_prefix: str) -> list[str]:
     lines = ["!", "bfd", " profile fabric", "  detect-multiplier 3", f"  receive-interval {BFD_MS}"]
     lines += [f"  transmit-interval {BFD_MS}", " exit", "exit"]
-    vrfs = dict.fromkeys(["default", *routed, *(n.vrf for n in bgp.neighbors)])
+    vrfs = dict.fromkeys(["default", *routed, *(n.vrf for n in bgp.neighbors), *(leak.vrf for leak in bgp.leaks)])
     for vrf in vrfs:
         own = [n for n in bgp.neighbors if n.vrf == vrf]
         lines += ["!", f"router bgp {bgp.asn}" + (f" vrf {vrf_prefix}{vrf}" if vrf != "default" else "")]
@@ -72,10 +108,15 @@ def _bgp(bgp: Bgp, routed: Sequence[str], vrf_prefix: str) -> list[str]:
                 lines.append(f" neighbor {n.peer} bfd profile fabric")
         for family in ("ipv4", "ipv6"):
             lines += [f" address-family {family} unicast", "  redistribute connected"]
-            lines += [f"  neighbor {n.peer} activate" for n in own]
+            for n in own if family == "ipv4" else [n for n in own if not n.policy]:
+                lines += [f"  neighbor {n.peer} activate", *(_policed(n) if family == "ipv4" else [])]
+            if family == "ipv4":
+                lines += [f"  aggregate-address {a}" for a in bgp.aggregates if vrf == "default"]
+                lines += _leaked(bgp, vrf, vrf_prefix)
             lines += [f"  maximum-paths {bgp.maximum_paths}", " exit-address-family"]
         if bgp.evpn and vrf == "default":
-            lines += [" address-family l2vpn evpn", *(f"  neighbor {n.peer} activate" for n in own)]
+            fabric = [n for n in own if not n.policy]
+            lines += [" address-family l2vpn evpn", *(f"  neighbor {n.peer} activate" for n in fabric)]
             lines += ["  advertise-all-vni", " exit-address-family"]
         elif bgp.evpn and vrf in routed:
             lines += [" address-family l2vpn evpn", "  advertise ipv4 unicast", "  advertise ipv6 unicast"]
@@ -91,6 +132,9 @@ class _Peer:
     bfd: bool = False
     group: str | None = None
     line: int = 0
+    taken: str | None = None
+    given: str | None = None
+    limit: int | None = None
 
 
 @dataclass
@@ -106,6 +150,10 @@ class _State:
     hostname: str = ""
     vrfs: dict[str, int] = field(default_factory=dict)
     evpn: bool = False
+    filters: Filters = field(default_factory=Filters)
+    aggregates: list[str] = field(default_factory=list)
+    leaked: dict[str, list[str]] = field(default_factory=dict)
+    leak_maps: dict[str, str] = field(default_factory=dict)
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -123,7 +171,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     return Reading(
         view,
         (path,),
-        lambda key: Place(path, state.lines[key]) if key in state.lines else None,
+        lambda key: Place(path, line) if (line := line_of(state, key)) else None,
     )
 
 
@@ -150,6 +198,11 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
                 state.lines.setdefault("bgp", number)
             elif context == "hostname":
                 state.hostname = subject
+            elif context == "ip" and words[1:2] == ["prefix-list"]:
+                rest = words[5:] if words[3] == "seq" else words[3:]
+                state.filters.list_line(words[2], rest, number)
+            elif context == "route-map":
+                state.filters.map_line(subject, words[2:3] == ["permit"], number)
             continue
         if context == "interface":
             _interface_line(state, subject, words, number)
@@ -157,9 +210,16 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
             name = subject.removeprefix(vrf_prefix)
             state.vrfs[name] = int(words[1])
             state.lines[f"vrf/{name}"] = number
+        elif context == "route-map":
+            state.filters.clause_line(subject, words, number)
         elif context == "router":
-            _bgp_line(state, vrf, words, number)
+            _bgp_line(state, vrf, words, number, vrf_prefix)
     return state
+
+
+def line_of(state: _State, key: str) -> int | None:
+    """Return the line of a fact of ``build.contract.statements``."""
+    return state.lines.get(key) or state.filters.line_of(key)
 
 
 def bgp_of(state: _State) -> Bgp | None:
@@ -167,11 +227,32 @@ def bgp_of(state: _State) -> Bgp | None:
     if state.asn is None:
         return None
     neighbors = []
+    policies = {}
     for (vrf, peer), found in sorted(state.peers.items()):
         group = state.groups.get((vrf, found.group or ""), _Peer(False))
         remote = found.remote_as if found.remote_as is not None else group.remote_as
-        neighbors.append(Neighbor(peer, found.unnumbered, remote, found.bfd or group.bfd, vrf))
-    return Bgp(state.asn, state.router_id, state.paths, tuple(neighbors), state.evpn)
+        taken, given = found.taken or group.taken or "", found.given or group.given or ""
+        policy = policy_name(taken, given)
+        limit = found.limit if found.limit is not None else group.limit
+        neighbors.append(Neighbor(peer, found.unnumbered, remote, found.bfd or group.bfd, vrf, policy, limit))
+        if policy:
+            policies[policy] = state.filters.policy(policy, taken, given)
+    leaks = tuple(
+        Leak(
+            vrf, tuple(sorted(sources)), state.filters.prefixes(state.leak_maps[vrf]) if vrf in state.leak_maps else ()
+        )
+        for vrf, sources in sorted(state.leaked.items())
+    )
+    return Bgp(
+        state.asn,
+        state.router_id,
+        state.paths,
+        tuple(neighbors),
+        state.evpn,
+        tuple(policies[name] for name in sorted(policies)),
+        tuple(sorted(state.aggregates)),
+        leaks,
+    )
 
 
 def vrfs_of(state: _State) -> tuple[Vrf, ...]:
@@ -194,8 +275,18 @@ def _interface_line(state: _State, subject: str, words: list[str], number: int) 
         state.lines[f"port/{subject}/peer"] = number
 
 
-def _bgp_line(state: _State, vrf: str, words: list[str], number: int) -> None:
-    if words == ["advertise-all-vni"]:
+def _bgp_line(state: _State, vrf: str, words: list[str], number: int, vrf_prefix: str) -> None:
+    if words[:2] == ["import", "vrf"]:
+        if words[2] == "route-map":
+            state.leak_maps[vrf] = words[3]
+        else:
+            source = words[2] if words[2] == "default" else words[2].removeprefix(vrf_prefix)
+            state.leaked.setdefault(vrf, []).append(source)
+        state.lines[f"leak/{vrf}"] = number
+    elif words[0] == "aggregate-address":
+        state.aggregates.append(words[1])
+        state.lines[f"aggregate/{words[1]}"] = number
+    elif words == ["advertise-all-vni"]:
         state.evpn = True
         state.lines["bgp/evpn"] = number
     elif words[:2] == ["bgp", "router-id"]:
@@ -235,3 +326,12 @@ def _neighbor_line(state: _State, vrf: str, peer: str, words: list[str], number:
     elif words[:1] == ["bfd"]:
         found.bfd = True
         state.lines[f"{own}/bfd"] = number
+    elif words[:1] in (["route-map"], ["prefix-list"]) and len(words) > 2:
+        if words[2] == "in":
+            found.taken = words[1]
+        else:
+            found.given = words[1]
+        state.lines[f"{own}/policy"] = number
+    elif words[:1] == ["maximum-prefix"]:
+        found.limit = int(words[1])
+        state.lines[f"{own}/maximum_prefixes"] = number

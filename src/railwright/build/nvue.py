@@ -15,7 +15,9 @@ from railwright.build.contract import (
     SEGMENT_MAC,
     Bgp,
     DeviceView,
+    Leak,
     Marking,
+    Neighbor,
     Port,
     Qos,
     Queue,
@@ -23,12 +25,17 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.nvue_reader import FILE, GLOBAL, read
+from railwright.build.path_modes import rendered_mode
+from railwright.build.route_filters import filters_of, leak_name
 
 __all__ = ["COMMANDS", "FILE", "object_model", "read", "render"]
 
 COMMANDS = "nv-set.txt"
 LOSSLESS_POOL_PERCENT = 90
 """Share of the buffer for lossless traffic, as NVIDIA's network configurator nc-v6 sets it (10 / 90)."""
+
+HASH_FIELDS = ("destination-ip", "destination-port", "ip-protocol", "source-ip", "source-port")
+"""What ECMP hashes over (NVUE reference, System Forwarding). As soon as one is set, those that are not are off."""
 
 _POLL_MS = 100
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
@@ -66,9 +73,15 @@ def object_model(view: DeviceView) -> Tree:
         tree["qos"] = _qos(view, view.qos, profiles)
     if view.bgp is not None:
         tree |= _bgp(view.bgp)
-        if view.balancing == "dynamic":
-            tree["router"]["adaptive-routing"] = {"enable": "on"}
+        policy = _policy(view.bgp)
+        if policy:
+            tree["router"]["policy"] = policy
     tree["system"] = {"hostname": view.name}
+    mode = rendered_mode("nvue", view.balancing)
+    if mode is not None:
+        tree["system"]["forwarding"] = {"ecmp-hash": dict.fromkeys(HASH_FIELDS, "on")}
+    if mode == "adaptive":
+        tree.setdefault("router", {})["adaptive-routing"] = {"enable": "on"}
     if view.vlans or view.vrfs:
         _layer2(view, tree)
     return tree
@@ -141,7 +154,7 @@ def _interface(port: Port, view: DeviceView, profiles: Mapping[tuple[Any, ...], 
     if ip:
         found["ip"] = ip
     unnumbered = {n.peer for n in view.bgp.neighbors} if view.bgp else set()
-    if view.balancing == "dynamic" and port.name in unnumbered:
+    if rendered_mode("nvue", view.balancing) == "adaptive" and port.name in unnumbered:
         found["router"] = {"adaptive-routing": {"enable": "on"}}
     return found
 
@@ -219,19 +232,55 @@ def _watchdog(watchdog: Watchdog) -> Tree:
     return {"polling-interval": poll, "robustness": watchdog.detection_ms // poll}
 
 
+def _policy(bgp: Bgp) -> Tree:
+    """Return prefix lists and route maps (NVUE reference, Router Policy)."""
+    lists: Tree = {}
+    maps: Tree = {}
+    for name, prefixes, community in filters_of(bgp):
+        rules: Tree = {}
+        for number, prefix in enumerate(prefixes, start=1):
+            network, _, longest = prefix.partition(" le ")
+            rules[str(number * 10)] = {
+                "action": "permit",
+                "match": {network: {"max-prefix-len": int(longest)} if longest else {}},
+            }
+        lists[name] = {"rule": rules or {"10": {"action": "deny", "match": {"any": {}}}}, "type": "ipv4"}
+        rule: Tree = {"action": {"permit": {}}, "match": {"ip-prefix-list": name, "type": "ipv4"}}
+        maps[name] = {"rule": {"10": rule | ({"set": {"community": {community: {}}}} if community else {})}}
+    return {"prefix-list": lists, "route-map": maps} if maps else {}
+
+
+def _session(neighbor: Neighbor, bgp: Bgp) -> Tree:
+    entry: Tree = {
+        "remote-as": "external" if neighbor.remote_as is None else neighbor.remote_as,
+        "type": "unnumbered" if neighbor.unnumbered else "numbered",
+    }
+    own: Tree = {}
+    if neighbor.policy:
+        own["policy"] = {
+            "inbound": {"route-map": f"{neighbor.policy}-IN"},
+            "outbound": {"route-map": f"{neighbor.policy}-OUT"},
+        }
+    if neighbor.maximum_prefixes is not None:
+        own["prefix-limits"] = {"inbound": {"maximum": neighbor.maximum_prefixes}}
+    families: Tree = {"ipv4-unicast": own} if own else {}
+    if bgp.evpn and neighbor.vrf == "default" and not neighbor.policy:
+        families["l2vpn-evpn"] = {"enable": "on"}
+    if families:
+        entry["address-family"] = families
+    return ({"bfd": {"enable": "on"}} if neighbor.bfd else {}) | entry
+
+
+def _leaked(leak: Leak) -> Tree:
+    found: Tree = {"enable": "on", "list": {source: {} for source in leak.sources}}
+    return {"route-import": {"from-vrf": found | ({"route-map": leak_name(leak)} if leak.accept else {})}}
+
+
 def _bgp(bgp: Bgp) -> Tree:
     vrfs: Tree = {}
-    for name in dict.fromkeys(["default", *(n.vrf for n in bgp.neighbors)]):
-        neighbors: Tree = {}
-        for n in bgp.neighbors:
-            if n.vrf == name:
-                entry: Tree = {
-                    "remote-as": "external" if n.remote_as is None else n.remote_as,
-                    "type": "unnumbered" if n.unnumbered else "numbered",
-                }
-                if bgp.evpn and name == "default":
-                    entry["address-family"] = {"l2vpn-evpn": {"enable": "on"}}
-                neighbors[n.peer] = ({"bfd": {"enable": "on"}} if n.bfd else {}) | entry
+    leaks = {leak.vrf: leak for leak in bgp.leaks}
+    for name in dict.fromkeys(["default", *(n.vrf for n in bgp.neighbors), *leaks]):
+        neighbors: Tree = {n.peer: _session(n, bgp) for n in bgp.neighbors if n.vrf == name}
         families: Tree = {
             family: {
                 "enable": "on",
@@ -240,6 +289,10 @@ def _bgp(bgp: Bgp) -> Tree:
             }
             for family in ("ipv4-unicast", "ipv6-unicast")
         }
+        if name in leaks:
+            families["ipv4-unicast"] |= _leaked(leaks[name])
+        if bgp.aggregates and name == "default":
+            families["ipv4-unicast"]["aggregate-route"] = {aggregate: {} for aggregate in bgp.aggregates}
         if bgp.evpn and name == "default":
             families["l2vpn-evpn"] = {"enable": "on"}
         own: Tree = {

@@ -12,6 +12,7 @@ from railwright.build.contract import (
     NOT_MAPPED,
     Bgp,
     DeviceView,
+    Leak,
     Marking,
     Neighbor,
     Place,
@@ -24,6 +25,7 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.places import yaml_lines
+from railwright.build.route_filters import Filters, policy_name
 from railwright.errors import InputError
 
 FILE = "startup.yaml"
@@ -80,7 +82,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         qos=qos,
         ports=ports,
         bgp=_read_bgp(tree),
-        balancing="dynamic" if _is_on(tree, "router", "adaptive-routing", "enable") else None,
+        balancing=_read_balancing(tree),
         vlans=tuple(_read_vlans(tree, interfaces)),
         vrfs=tuple(
             Vrf(name, int(vni))
@@ -211,11 +213,25 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
     elif parts[0] == "loopbacks":
         yield ("interface", "lo")
     elif parts[0] == "balancing":
-        yield from (("router", "adaptive-routing"), ("router",))
+        yield from (("router", "adaptive-routing"), ("system", "forwarding"), ("router",))
+    elif parts[0] == "policy":
+        map_name = f"{parts[1]}-{'IN' if parts[-1] in ('accept', 'tag_accepted') else 'OUT'}"
+        yield from (("router", "policy", kind, map_name) for kind in _kinds(parts[-1]))
+        yield ("router", "policy")
+    elif parts[0] == "aggregate":
+        family = ("vrf", "default", "router", "bgp", "address-family", "ipv4-unicast")
+        yield from ((*family, "aggregate-route", "/".join(parts[1:])), (*family, "aggregate-route"), family)
+    elif parts[0] == "leak":
+        family = ("vrf", parts[1], "router", "bgp", "address-family", "ipv4-unicast")
+        yield from ((*family, "route-import", "from-vrf", "list"), (*family, "route-import"), ("vrf", parts[1]))
     elif parts[0] == "bgp":
         if parts[1:2] == ["neighbor"]:
             own = ("vrf", parts[2], "router", "bgp", "neighbor")
-            yield from ((*own, "/".join(parts[3:-1])), (*own, "/".join(parts[3:])), own)
+            peer = (*own, "/".join(parts[3:-1]))
+            if parts[-1] in ("policy", "maximum_prefixes"):
+                field = "policy" if parts[-1] == "policy" else "prefix-limits"
+                yield (*peer, "address-family", "ipv4-unicast", field)
+            yield from (peer, (*own, "/".join(parts[3:])), own)
         yield ("router", "bgp")
     elif parts[0] == "port" and len(parts) > 1:
         port, what = parts[1], parts[2] if len(parts) > 2 else ""
@@ -253,6 +269,10 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
         elif what in ("addresses", "vrf"):
             yield (*base, "ip")
         yield base
+
+
+def _kinds(field: str) -> tuple[str, ...]:
+    return ("route-map", "prefix-list") if field.startswith("tag") else ("prefix-list", "route-map")
 
 
 def _read_qos(tree: Mapping[str, Any]) -> Qos | None:
@@ -340,18 +360,66 @@ def _read_vlans(tree: Mapping[str, Any], interfaces: Mapping[str, Any]) -> Itera
             yield Vlan(int(key), vni, _word(svi, "vrf") or "default", tuple(sorted(_at(svi, "address"))))
 
 
+def _read_balancing(tree: Mapping[str, Any]) -> str | None:
+    """Return ``adaptive`` or ``ecmp``; None where neither is said."""
+    if _is_on(tree, "router", "adaptive-routing", "enable") or _is_on(tree, "router", "adaptive-routing", "state"):
+        return "adaptive"
+    return "ecmp" if _at(tree, "system", "forwarding", "ecmp-hash") else None
+
+
+def _read_filters(tree: Mapping[str, Any]) -> Filters:
+    """Return the prefix lists and route maps."""
+    filters = Filters()
+    policy = _at(tree, "router", "policy")
+    for name in _at(policy, "prefix-list"):
+        for rule in _at(policy, "prefix-list", name, "rule").values():
+            for network, limits in _at(rule, "match").items():
+                longest = _word(limits, "max-prefix-len") if isinstance(limits, Mapping) else ""
+                filters.list_line(name, [_word(rule, "action"), network, *(["le", longest] if longest else [])], 0)
+    for name in _at(policy, "route-map"):
+        for rule in _at(policy, "route-map", name, "rule").values():
+            filters.map_line(name, _word(rule, "action") == "permit", 0)
+            listed = _word(rule, "match", "ip-prefix-list")
+            if listed:
+                filters.matches(name, listed)
+            community = _word(rule, "set", "community")
+            if community:
+                filters.tags[name] = community
+    return filters
+
+
+def _read_leaks(tree: Mapping[str, Any], filters: Filters) -> Iterator[Leak]:
+    for vrf in sorted(_at(tree, "vrf")):
+        imported = _at(tree, "vrf", vrf, "router", "bgp", "address-family", "ipv4-unicast", "route-import", "from-vrf")
+        sources = tuple(sorted(_expanded(_at(imported, "list"))))
+        if sources:
+            used = _word(imported, "route-map")
+            yield Leak(vrf, sources, filters.prefixes(used) if used else ())
+
+
 def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
     head = _at(tree, "router", "bgp")
     asn = _number(head, "autonomous-system")
     if not asn:
         return None
     neighbors = []
+    policies = {}
+    filters = _read_filters(tree)
     paths = 0
     for vrf in _at(tree, "vrf"):
         own = _at(tree, "vrf", vrf, "router", "bgp")
         paths = paths or _number(own, "address-family", "ipv4-unicast", "multipaths", "ebgp")
         for peer, entry in _expanded(_at(own, "neighbor")).items():
             remote = _word(entry, "remote-as")
+            family = _at(entry, "address-family", "ipv4-unicast")
+            taken, given = (
+                _word(family, "policy", way, "route-map") or _word(family, "policy", way, "prefix-list")
+                for way in ("inbound", "outbound")
+            )
+            policy = policy_name(taken, given)
+            if policy:
+                policies[policy] = filters.policy(policy, taken, given)
+            limit = _number(family, "prefix-limits", "inbound", "maximum", default=-1)
             neighbors.append(
                 Neighbor(
                     peer,
@@ -359,7 +427,19 @@ def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
                     int(remote) if remote.isdigit() else None,
                     _is_on(entry, "bfd", "enable"),
                     vrf,
+                    policy,
+                    limit if limit >= 0 else None,
                 )
             )
     evpn = _is_on(tree, "vrf", "default", "router", "bgp", "address-family", "l2vpn-evpn", "enable")
-    return Bgp(asn, _word(head, "router-id"), paths, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))), evpn)
+    aggregates = _at(tree, "vrf", "default", "router", "bgp", "address-family", "ipv4-unicast", "aggregate-route")
+    return Bgp(
+        asn,
+        _word(head, "router-id"),
+        paths,
+        tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))),
+        evpn,
+        tuple(policies[name] for name in sorted(policies)),
+        tuple(sorted(aggregates)),
+        tuple(_read_leaks(tree, filters)),
+    )

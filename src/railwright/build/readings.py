@@ -12,7 +12,7 @@ from railwright.errors import InputError
 EOS_FILES = ("startup-config", "running-config", "eos.conf", "eos.cfg")
 NVUE_FILES = (nvue.FILE, "nvue.yaml", nvue.COMMANDS)
 HOST_FILES = (hosts.CONTRACT, hosts.DUMP)
-_READ = (sonic.FILE, *NVUE_FILES, *EOS_FILES, frr.FILE, *HOST_FILES, hosts.NETPLAN, hosts.NCCL)
+_READ = (sonic.FILE, sonic.PATHS, *NVUE_FILES, *EOS_FILES, frr.FILE, *HOST_FILES, hosts.NETPLAN, hosts.NCCL)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReadi
         return {f"{device}/{name}": present[name] for name in names if name in present}
 
     if sonic.FILE in present:
-        return sonic.read(device, texts(sonic.FILE, frr.FILE))
+        return sonic.read(device, texts(sonic.FILE, sonic.PATHS, frr.FILE))
     for name in NVUE_FILES:
         if name in present:
             return nvue.read(device, texts(name))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from railwright.build import frr, names
+from railwright.build.border import box_policy
 from railwright.build.contract import Bgp, DeviceView, Neighbor, Port
 from railwright.build.services_balancers import HTTP, HTTPS, haproxy, keepalived
 from railwright.build.services_data import data_files
@@ -174,7 +175,9 @@ def routed_view(plan: Plan, name: str) -> DeviceView:
             Port(name=names.checked(port, names.PORT, "the name of a port"), addresses=(address,) if address else ())
             for port, address in ports.select("name", "address").iter_rows()
         ),
-        bgp=Bgp(row["asn"], router_id, 16, tuple(neighbors)) if row["asn"] is not None and neighbors else None,
+        bgp=box_policy(plan, name, Bgp(row["asn"], router_id, 16, tuple(neighbors)))
+        if row["asn"] is not None and neighbors
+        else None,
     )
 
 

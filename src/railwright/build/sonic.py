@@ -23,11 +23,13 @@ from railwright.build.contract import (
     Queue,
     Watchdog,
 )
+from railwright.build.sonic_paths import FILE as PATHS
+from railwright.build.sonic_paths import hash_table, newer_tables
 from railwright.build.sonic_reader import FILE, read
 from railwright.build.sonic_tables import vrf_name
 from railwright.catalog.qos import platforms
 
-__all__ = ["FILE", "MAP", "config_db", "read", "render"]
+__all__ = ["FILE", "MAP", "PATHS", "config_db", "read", "render"]
 
 MAP = "RAILWRIGHT"
 _ROLES = {
@@ -44,8 +46,11 @@ Table = dict[str, dict[str, Any]]
 
 
 def render(view: DeviceView) -> dict[str, str]:
-    """Return ``config_db.json`` and ``frr.conf`` for a view."""
+    """Return ``config_db.json``, ``frr.conf`` and, where the path mode needs newer tables, ``path-mode.json`` for a view."""
     files = {FILE: json.dumps(config_db(view), indent=4) + "\n"}
+    newer = newer_tables(view)
+    if newer:
+        files[PATHS] = json.dumps(newer, indent=4) + "\n"
     if view.bgp is not None:
         files[frr.FILE] = frr.frr_conf(view, "Loopback0", addresses=False, vrf_prefix="Vrf-")
     return files
@@ -66,6 +71,7 @@ def config_db(view: DeviceView) -> dict[str, Table]:
             p.name: dict(zip(("name", "port"), p.peer.split(":", 1), strict=True)) for p in view.ports if p.peer
         },
         "BGP_NEIGHBOR": _numbered(view.bgp),
+        "SWITCH_HASH": hash_table(view),
     }
     if view.qos is not None:
         tables |= _qos_tables(view, view.qos)
@@ -169,12 +175,13 @@ def _interfaces(view: DeviceView) -> Table:
 
 
 def _numbered(bgp: Bgp | None) -> Table:
+    """Return the numbered sessions whose AS is known: SONiC's model refuses AS 0, and FRR's file carries the others."""
     if bgp is None:
         return {}
     return {
-        n.peer if n.vrf == "default" else f"{vrf_name(n.vrf)}|{n.peer}": {"asn": str(n.remote_as or 0), "name": n.peer}
+        n.peer if n.vrf == "default" else f"{vrf_name(n.vrf)}|{n.peer}": {"asn": str(n.remote_as), "name": n.peer}
         for n in bgp.neighbors
-        if not n.unnumbered
+        if not n.unnumbered and n.remote_as is not None
     }
 
 

@@ -23,11 +23,15 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.places import json_lines
+from railwright.build.sonic_paths import FILE as PATHS
+from railwright.build.sonic_paths import mode_paths, read_mode
 from railwright.build.sonic_tables import Tables, bare, plain_vrf, span, tables_of, vrf_name
 from railwright.catalog.qos import platforms
 from railwright.errors import InputError
 
 FILE = "config_db.json"
+ROUTING = ("bgp", "policy/", "aggregate/", "leak/")
+"""Facts that stand in ``frr.conf``."""
 _WRED_FIELDS = {
     "kmin_bytes": "green_min_threshold",
     "kmax_bytes": "green_max_threshold",
@@ -37,27 +41,28 @@ _MARKS = ("ecn_all", "ecn_green", "ecn_green_yellow", "ecn_green_red")
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
-    """Return what ``config_db.json`` (and ``frr.conf`` beside it) say; ``files`` maps paths to texts.
+    """Return what ``config_db.json`` (and ``frr.conf`` and ``path-mode.json`` beside it) say; ``files`` maps paths to texts.
 
     Raises InputError with the line when a file is not what it should be.
     """
-    path = next((p for p in files if p.endswith(".json")), None)
+    extra = next((p for p in files if p.endswith(PATHS)), None)
+    path = next((p for p in files if p.endswith(".json") and p != extra), None)
     if path is None:
         raise InputError(f"{name} has no {FILE}")
     text = files[path]
-    try:
-        db = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno) from None
-    if not isinstance(db, dict) or not all(isinstance(table, dict) for table in db.values()):
-        raise InputError("needs tables of entries, as SONiC writes them", file=path)
+    db = _parse(path, text)
+    newer = _parse(extra, files[extra]) if extra is not None else {}
     tables = tables_of(db)
     routing = next(((p, frr.parse(t, "Vrf-")) for p, t in files.items() if p.endswith(frr.FILE)), None)
     lines: dict[tuple[str, ...], int] = {}
 
     def locate(key: str) -> Place | None:
-        if routing is not None and key.startswith("bgp"):
-            return Place(routing[0], routing[1].lines[key]) if key in routing[1].lines else None
+        if routing is not None and key.startswith(ROUTING):
+            line = frr.line_of(routing[1], key)
+            return Place(routing[0], line) if line else None
+        if key == "balancing" and extra is not None:
+            held = json_lines(files[extra])
+            return next((Place(extra, held[p]) for p in mode_paths() if p in held), Place(extra, 0))
         if not lines:
             lines.update(json_lines(text))
         return next((Place(path, lines[p]) for p in _paths(tables, key) if p in lines), None)
@@ -77,6 +82,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         qos=_read_qos(db, watchdog),
         ports=ports,
         bgp=frr.bgp_of(routing[1]) if routing is not None else _read_bgp(db),
+        balancing=read_mode(db, newer),
         vlans=tuple(_read_vlans(db)),
         vrfs=tuple(
             Vrf(plain_vrf(name), int(entry["vni"]))
@@ -85,6 +91,16 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         ),
     )
     return Reading(view, tuple(files), locate, tuple(problems))
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    try:
+        db = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno) from None
+    if not isinstance(db, dict) or not all(isinstance(table, dict) for table in db.values()):
+        raise InputError("needs tables of entries, as SONiC writes them", file=path)
+    return db
 
 
 def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
@@ -105,6 +121,8 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
         field = {"detection_ms": "detection_time", "restoration_ms": "restoration_time"}.get(parts[-1], parts[-1])
         yield from (("PFC_WD", p, field) for p in db.get("PFC_WD", {}) if p != "GLOBAL")
         yield ("PFC_WD",)
+    elif parts[0] == "balancing":
+        yield from mode_paths()
     elif parts[0] == "loopbacks":
         yield ("LOOPBACK_INTERFACE",)
     elif parts[0] == "vlan":

@@ -6,12 +6,12 @@ port by port.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from railwright.build import names
+from railwright.build import border, names
 from railwright.build.contract import (
     CARRIES,
     MTU_LIMIT,
@@ -21,9 +21,11 @@ from railwright.build.contract import (
     Headroom,
     Marking,
     Neighbor,
+    Policy,
     Port,
     Qos,
     Queue,
+    Vrf,
     Watchdog,
 )
 from railwright.build.layer2 import layer2_of
@@ -38,7 +40,6 @@ from railwright.errors import InputError, nearest
 RENDERED = tuple(CARRIES)
 """Operating systems that have a renderer."""
 
-BALANCED_BY_LOAD = ("adaptive", "spray", "flowlet")
 MAXIMUM_PATHS = 128
 _FORWARD_ERROR_CORRECTION_FROM_GBPS = 25
 
@@ -143,13 +144,15 @@ def device_views(
     of_device = ports.partition_by("device_id", as_dict=True)
     loopbacks = _addresses(plan, pl.col("kind") == "loopback", "device_id")
     layer2 = layer2_of(plan)
-    balancing = plan.spec.backend.load_balancing or plan.facts.get("backend", {}).get("load_balancing")
+    policies = border.edge_policies(plan)
     views = []
     for row in switches.iter_rows(named=True):
         contract = contracts[row["network"]]
         rows = of_device.get((row["device_id"],), ports.clear())
         own = loopbacks.get(row["device_id"], ())
-        dynamic = row["network"] == "backend" and balancing in BALANCED_BY_LOAD
+        bgp = _bgp(
+            row, rows, own, bfd=_bfd(plan, row["network"]), evpn=row["network"] in layer2.evpn, policies=policies
+        )
         views.append(
             DeviceView(
                 name=row["name"],
@@ -159,13 +162,19 @@ def device_views(
                 loopbacks=own,
                 qos=_qos(contract, row["network"]),
                 ports=tuple(_port(port, contract, systems[row["model"]]) for port in rows.iter_rows(named=True)),
-                bgp=_bgp(row, rows, own, bfd=_bfd(plan, row["network"]), evpn=row["network"] in layer2.evpn),
+                bgp=bgp and _with_services(plan, bgp, rows, layer2.vrfs.get(row["device_id"], ())),
                 vlans=layer2.vlans.get(row["device_id"], ()),
                 vrfs=layer2.vrfs.get(row["device_id"], ()),
-                balancing="dynamic" if dynamic else None,
+                balancing=path_mode(plan, row["network"]),
             )
         )
     return views
+
+
+def path_mode(plan: Plan, network: str) -> str:
+    """Return how switches of ``network`` share traffic over equal paths: the plan's mode on the backend, hashes elsewhere."""
+    chosen = plan.spec.backend.load_balancing or plan.facts.get("backend", {}).get("load_balancing")
+    return str(chosen) if network == "backend" and chosen else "ecmp"
 
 
 def _is_ethernet(plan: Plan, key: str) -> bool:
@@ -324,18 +333,39 @@ def _port(row: Mapping[str, object], contract: QosContract, nos: str) -> Port:
 
 
 def _bgp(
-    row: Mapping[str, object], ports: pl.DataFrame, loopbacks: tuple[str, ...], *, bfd: bool, evpn: bool
+    row: Mapping[str, object],
+    ports: pl.DataFrame,
+    loopbacks: tuple[str, ...],
+    *,
+    bfd: bool,
+    evpn: bool,
+    policies: Mapping[str, Policy],
 ) -> Bgp | None:
+    """Return the routing of a switch; sessions to boxes outside the fabric have their policy, those to providers no BFD.
+
+    The AS of a provider is not in a plan: any other is taken.
+    """
     if row["asn"] is None or not loopbacks:
         return None
-    speaks = ports.filter(pl.col("peer_asn").is_not_null()).select(
-        "name", "vrf", "peer_role", "peer_asn", "peer_address"
-    )
+    speaks = ports.filter(
+        pl.col("peer_asn").is_not_null() | (pl.col("peer_role").cast(pl.String) == "external")
+    ).select("name", "vrf", pl.col("peer_role").cast(pl.String), "peer_asn", "peer_address")
     neighbors = []
     for name, vrf, role, asn, address in speaks.iter_rows():
+        policy = policies[role].name if role in policies else ""
         if address is not None:
-            neighbors.append(Neighbor(address.partition("/")[0], False, asn, bfd, vrf or "default"))
+            peer, checked = address.partition("/")[0], bfd and role != "external"
+            neighbors.append(Neighbor(peer, False, asn, checked, vrf or "default", policy, border.limit_of(role)))
         elif role in SWITCH_ROLES:
             neighbors.append(Neighbor(name, True, None, bfd, vrf or "default"))
     router_id = next((a for a in loopbacks if ":" not in a), loopbacks[0]).partition("/")[0]
-    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors), evpn)
+    used = {neighbor.policy for neighbor in neighbors}
+    held = tuple(policy for policy in policies.values() if policy.name in used)
+    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors), evpn, held)
+
+
+def _with_services(plan: Plan, bgp: Bgp, ports: pl.DataFrame, vrfs: tuple[Vrf, ...]) -> Bgp:
+    """Return the routing with what the edge adds: blocks of service addresses toward the outside, leaks toward balancers."""
+    roles = set(ports["peer_role"].cast(pl.String).drop_nulls())
+    blocks = border.service_blocks(plan) if any(n.policy == border.OUTSIDE for n in bgp.neighbors) else ()
+    return replace(bgp, aggregates=blocks, leaks=border.service_leaks(plan, roles, vrfs))
