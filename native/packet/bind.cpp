@@ -111,6 +111,18 @@ nb::dict results(const Engine& engine, double cpu_s) {
     out["link_sample_ps"] = column<std::int64_t>(carried, [](const LinkSample& s) { return s.time; });
     out["link_sample_link"] = column<std::uint32_t>(carried, [](const LinkSample& s) { return s.link; });
     out["link_sample_bytes"] = column<std::int64_t>(carried, [](const LinkSample& s) { return s.bytes; });
+    out["link_sample_marks"] = column<std::uint32_t>(carried, [](const LinkSample& s) { return s.marks; });
+    out["link_sample_pause_ps"] = column<std::int64_t>(carried, [](const LinkSample& s) { return s.paused; });
+
+    nb::dict budget;
+    const auto& budgets = engine.budgets();
+    budget["sender_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.sender - b.sender_paused; });
+    budget["again_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.again; });
+    budget["queueing_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.queueing - b.paused; });
+    budget["paused_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.paused + b.sender_paused; });
+    budget["propagation_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.propagation; });
+    budget["switching_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.switching; });
+    out["budget"] = budget;
 
     nb::dict counters;
     const Counters& c = engine.counters;
@@ -302,6 +314,7 @@ void bind_packet(nb::module_& m) {
         .FIELD(Options, watchdog_detect_us)
         .FIELD(Options, watchdog_restore_us)
         .FIELD(Options, reroute_us)
+        .FIELD(Options, latency_budget)
         .FIELD(Options, sample_us)
         .FIELD(Options, sample_limit)
         .FIELD(Options, time_limit_us)

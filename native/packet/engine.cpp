@@ -74,6 +74,7 @@ Engine::Engine(const NetworkView& network, const LinkColumns& columns, const Ope
         telemetry_used_ |= controls_.back()->wants_telemetry;
     }
     free_flows_.resize(static_cast<std::size_t>(classes_));
+    if (o_.latency_budget) budgets_.resize(ops.n);
     free_paths_.resize(16);
     make_ports(columns);
     turn_of_node_.assign(static_cast<std::size_t>(network.nodes), 0);

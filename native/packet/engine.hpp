@@ -52,11 +52,13 @@ struct Sample {
     std::uint32_t queued;
 };
 
-// Bytes that a link has carried until then, both of them of all classes and control frames.
+// What a link has carried until then (all classes and control frames), packets marked, and how long its classes were paused.
 struct LinkSample {
     Ps time;
     std::uint32_t link;
+    std::uint32_t marks;
     std::int64_t bytes;
+    Ps paused;
 };
 
 struct Counters {
@@ -93,6 +95,7 @@ class Engine {
     const std::vector<Sample>& samples() const { return samples_; }
     const std::vector<LinkSample>& link_samples() const { return link_samples_; }
     const std::vector<Profile>& profiles() const { return profiles_; }
+    const std::vector<Budget>& budgets() const { return budgets_; }
     int lane_bits() const { return lane_bits_; }
     int classes() const { return classes_; }
     std::int64_t threshold_min_seen() const { return threshold_min_; }
@@ -136,6 +139,7 @@ class Engine {
     void check_resume(std::uint32_t in_lane);
     void on_pause_frame(const Packet& packet, std::uint32_t lane);
     void end_pause(std::uint32_t lane);
+    Ps paused_so_far(std::uint32_t lane) const;
     void on_expire(std::uint32_t lane);
     void on_refresh(std::uint32_t lane);
     void on_watchdog(std::uint32_t lane);
@@ -149,6 +153,7 @@ class Engine {
 
     // engine_nic.hpp
     void start_flow(std::uint32_t op, std::int64_t bytes, std::uint32_t queue_pair);
+    void note_last(const Port& port, const Sender& s, Packet& packet);
     void send_from_flow(Port& port, std::uint32_t link, std::uint32_t cls);
     bool may_send(const Sender& s) const;
     std::uint32_t next_packet(Sender& s);
@@ -170,7 +175,7 @@ class Engine {
     // engine_paths.hpp
     bool store_paths(std::uint32_t flow, std::uint32_t op, std::uint32_t entropy, std::int64_t bytes);
     bool find_path(std::int32_t src, std::int32_t dst, std::uint32_t entropy, std::vector<std::int32_t>& path);
-    Ps ideal_time(const std::vector<std::int32_t>& path, std::int64_t bytes) const;
+    Ps ideal_time(const std::vector<std::int32_t>& path, std::int64_t bytes, std::uint32_t repeat) const;
     Ps base_round_trip(const std::vector<std::int32_t>& path) const;
     void reroute_flows();
 
@@ -188,7 +193,9 @@ class Engine {
     void set_port(std::uint32_t link, bool up);
     void on_sample();
     void diagnose();
-    bool find_wait_cycle();
+    bool find_wait_cycle(Ps paused_before);
+    bool find_paused(Ps paused_before);
+    bool find_deadlock(Ps waited, bool giving_up);
 
     double random() {
         random_ ^= random_ >> 12;
@@ -238,6 +245,7 @@ class Engine {
     bool telemetry_used_ = false;
 
     std::vector<OpState> op_;
+    std::vector<Budget> budgets_;  // of every operation, when asked for
     Dependents dependents_, gated_;
     std::vector<std::int32_t> forth_, back_, combined_;   // scratch
     std::vector<std::uint32_t> done_flows_of_;  // operations with a flow that ended in this event
@@ -247,6 +255,7 @@ class Engine {
     std::vector<Sample> samples_;
     std::vector<LinkSample> link_samples_;
     Ps sample_every_ = 0;
+    Ps next_search_ = 0;  // for a deadlock, at timeouts
 };
 
 }  // namespace railwright::packet

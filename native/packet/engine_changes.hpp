@@ -85,8 +85,15 @@ inline void Engine::on_sample() {
     for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
         if (lanes_[lane].queued && (lane & lane_mask_) != lane_mask_)
             samples_.push_back({now, lane >> lane_bits_, static_cast<std::uint8_t>(lane & lane_mask_), lanes_[lane].queued});
-    for (std::uint32_t link = 0; link < ports_.size(); ++link)
-        if (ports_[link].bytes) link_samples_.push_back({now, link, static_cast<std::int64_t>(ports_[link].bytes)});
+    for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+        LinkSample sample{now, link, 0, static_cast<std::int64_t>(ports_[link].bytes), 0};
+        for (int cls = 0; cls < classes_; ++cls) {
+            const std::uint32_t lane = lane_of(link, static_cast<std::uint32_t>(cls));
+            sample.marks += lanes_[lane].marks;
+            sample.paused += paused_so_far(lane);
+        }
+        if (sample.bytes || sample.paused) link_samples_.push_back(sample);
+    }
     const auto limit = static_cast<std::size_t>(o_.sample_limit);
     while (samples_.size() > limit || link_samples_.size() > limit) {  // keep every second moment, and go on at half the pace
         sample_every_ *= 2;
@@ -98,11 +105,12 @@ inline void Engine::on_sample() {
 }
 
 // A paused (or starved) lane with packets waits for the lanes of the next switch that hold packets which came in by it. A
-// cycle of such waits never ends.
-inline bool Engine::find_wait_cycle() {
+// cycle of such waits never ends. Lanes count that were paused at `paused_before` and ever since (credits: at any time).
+inline bool Engine::find_wait_cycle(Ps paused_before) {
     const auto stuck = [&](std::uint32_t lane) {
         const Port& port = ports_[lane >> lane_bits_];
         const Lane& l = lanes_[lane];
+        if (pauses_[lane].paused && pauses_[lane].since > paused_before) return false;
         return l.ring.mid != l.ring.tail && ((port.paused | port.starved) >> (lane & lane_mask_) & 1);
     };
     enum : std::uint8_t { NEW, OPEN, DONE };
@@ -157,17 +165,40 @@ inline bool Engine::find_wait_cycle() {
     return false;
 }
 
+// Lanes with something to send that were paused at `paused_before` and ever since.
+inline bool Engine::find_paused(Ps paused_before) {
+    culprits.clear();
+    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
+        if (pauses_[lane].paused && pauses_[lane].since <= paused_before &&
+            (lanes_[lane].queued || (ports_[lane >> lane_bits_].sources >> (lane & lane_mask_) & 1)))
+            culprits.push_back(lane);
+    return !culprits.empty();
+}
+
+// At a retransmission timeout: retries do not help when ports have waited for each other in a cycle for all of `waited`, nor, for
+// a flow that gives up, when a port stayed paused. A watchdog or a change to come might.
+inline bool Engine::find_deadlock(Ps waited, bool giving_up) {
+    constexpr Ps LEAST = 1'000'000'000;  // 1 ms: shorter pauses are daily life
+    if (o_.watchdog_detect_us > 0 || (now < next_search_ && !giving_up) || (o_.credits && !giving_up)) return false;
+    for (const Change& change : changes_)
+        if (change.time > now) return false;
+    waited = std::max(waited, LEAST);
+    next_search_ = now + waited;
+    if (find_wait_cycle(now - waited)) {
+        ending = o_.credits ? Ending::CREDIT_DEADLOCK : Ending::PAUSE_DEADLOCK;
+    } else if (giving_up && find_paused(now - waited)) {
+        ending = Ending::PAUSED_FOREVER;
+    }
+    return ending != Ending::RUNNING;
+}
+
 // Nothing more can happen and operations are left: why?
 inline void Engine::diagnose() {
-    if (find_wait_cycle()) {
+    if (find_wait_cycle(NEVER)) {
         ending = o_.credits ? Ending::CREDIT_DEADLOCK : Ending::PAUSE_DEADLOCK;
         return;
     }
-    culprits.clear();
-    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane)
-        if (pauses_[lane].paused && (lanes_[lane].queued || (ports_[lane >> lane_bits_].sources >> (lane & lane_mask_) & 1)))
-            culprits.push_back(lane);
-    if (!culprits.empty()) {
+    if (find_paused(NEVER)) {
         ending = Ending::PAUSED_FOREVER;
         return;
     }

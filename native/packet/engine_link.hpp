@@ -44,6 +44,7 @@ inline void Engine::enqueue(std::uint32_t link, std::uint32_t lane, const Packet
     Lane& l = lanes_[lane];
     Port& port = ports_[link];
     l.ring.push() = packet;
+    if (packet.flags & LAST) budgets_[senders_[packet.flow].op].paused -= paused_so_far(lane);
     l.queued += packet.bytes;
     if (l.queued > l.queued_max) l.queued_max = l.queued;
     port.waiting |= static_cast<std::uint16_t>(1u << (lane & lane_mask_));
@@ -124,6 +125,11 @@ inline void Engine::send_waiting(Port& port, std::uint32_t link, std::uint32_t c
     l.queued -= packet.bytes;
     if (l.ring.mid == l.ring.tail) port.waiting &= static_cast<std::uint16_t>(~(1u << cls));
     if (port.starts_at_switch && cls != lane_mask_) mark(packet, l);
+    if (packet.flags & LAST) {
+        Budget& b = budgets_[senders_[packet.flow].op];
+        b.paused += paused_so_far(lane);
+        b.queueing += now - packet.time;
+    }
     if (telemetry_used_) stamp(packet, port, l.queued);
     fly(port, lane, packet);
     if (packet.ingress != NONE) leave(packet.ingress, packet.bytes);  // after the port is busy: a resume may use it

@@ -80,6 +80,27 @@ inline void Engine::skip_acknowledged(Sender& s) {
     while (s.again < s.again_end && test_bit(holes, s.again)) ++s.again;
 }
 
+// The last packet of an operation leaves: what it waited for at the sender is all that its predecessors' bytes do not explain.
+inline void Engine::note_last(const Port& port, const Sender& s, Packet& packet) {
+    const OpState& op = op_[s.op];
+    if (op.begun < ops_.repeat[s.op]) return;
+    Budget& b = budgets_[s.op];
+    packet.flags |= LAST;
+    b.queueing = b.paused = 0;
+    if (packet.flags & AGAIN) {
+        b.again = now - b.first_sent;
+        return;
+    }
+    const std::int64_t bytes = ops_.bytes[s.op], payload = o_.payload_bytes;
+    const std::int64_t packets = (bytes + payload - 1) / payload;
+    const auto full = static_cast<std::uint32_t>(payload + o_.header_bytes);
+    const auto shorter = static_cast<std::uint32_t>(bytes - (packets - 1) * payload + o_.header_bytes);
+    const Ps message = (packets - 1) * duration(port, full) + duration(port, shorter);
+    b.first_sent = now;
+    b.sender = std::max<Ps>(0, now - op.start - (message * ops_.repeat[s.op] - duration(port, packet.bytes)));
+    b.sender_paused = std::min(b.sender, paused_so_far(lane_of(s.link, s.cls)) - b.paused_at_start);
+}
+
 inline void Engine::send_from_flow(Port& port, std::uint32_t link, std::uint32_t cls) {
     SendQueue& queue = send_queues_[static_cast<std::size_t>(port.host_port) * classes_ + cls];
     const std::uint32_t flow = queue.first;
@@ -121,6 +142,7 @@ inline void Engine::send_from_flow(Port& port, std::uint32_t link, std::uint32_t
         }
     }
     if (control.wants_telemetry) packet.extra = telemetry_.take();
+    if (!budgets_.empty() && seq + 1 == s.end) note_last(port, s, packet);
     ++s.data_sent;
     s.last_send = now;
     transmit_new(port, lane_of(link, cls), packet);
@@ -167,6 +189,8 @@ inline void Engine::on_timeout(std::uint32_t flow) {
     }
     ++counters.timeouts;
     const ClassOptions& c = o_.classes[s.cls];
+    const bool giving_up = c.retry_limit > 0 && s.retries >= c.retry_limit;
+    if (find_deadlock(timeout_of(s), giving_up)) return;
     if (c.retry_limit > 0 && ++s.retries > c.retry_limit) {
         close(flow, true);
         return;

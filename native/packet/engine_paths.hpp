@@ -12,25 +12,55 @@ inline bool Engine::find_path(std::int32_t src, std::int32_t dst, std::uint32_t 
     return routes_.path(src, dst, entropy, mode, o_.seed, o_.scale_up, path);
 }
 
-// Unloaded time from the first bit to the last one's arrival. Full packets follow each other at the pace of the slowest link
-// so far; the last one, perhaps shorter, may catch up and then waits for its predecessor at every link.
-inline Ps Engine::ideal_time(const std::vector<std::int32_t>& path, std::int64_t bytes) const {
+// Unloaded time from the first bit to the last one's arrival of `repeat` messages, each sent when the one before has left.
+//
+// A packet starts at a link when it has come (its head, where the link before cuts through) and its predecessor has left. So
+// its start is the longest way through a grid of links and packets: n equal packets that find link i free at f(i) leave link l
+// first at f(i) + the way from i to l + (n - 1) times the slowest link on it, the largest over i. The last packet of a
+// message, perhaps shorter, may catch up and then waits for its predecessor at every link.
+inline Ps Engine::ideal_time(const std::vector<std::int32_t>& path, std::int64_t bytes, std::uint32_t repeat) const {
     const std::int64_t payload = o_.payload_bytes;
     const std::int64_t packets = std::max<std::int64_t>(1, (bytes + payload - 1) / payload);
     const auto full = static_cast<std::uint32_t>(payload + o_.header_bytes);
     const auto last = static_cast<std::uint32_t>(bytes - (packets - 1) * payload + o_.header_bytes);
-    const auto head = static_cast<std::uint32_t>(o_.cut_through_bytes);
-    Ps first_ready = 0, last_ready = 0, slowest = 0;  // at the start of a link
+    struct Hop {
+        Ps whole, shorter;          // transmission of a full and of the last packet
+        Ps way, shorter_way;        // from its start here to its start at the next link
+        Ps free, next_free;         // of this link, after the message before
+    };
+    std::vector<Hop> hops;
+    Ps pace = 0;  // of messages, at the slowest link
     for (const std::int32_t link : path) {
         const Port& port = ports_[link];
         const Ps whole = duration(port, full), shorter = duration(port, last);
-        slowest = std::max(slowest, whole);
-        const Ps free = packets > 1 ? first_ready + whole + (packets - 2) * slowest : 0;
-        const Ps until_seen = port.early ? duration(port, head) : NEVER;
-        first_ready += std::min(whole, until_seen) + port.delay;
-        last_ready = std::max(last_ready, free) + std::min(shorter, until_seen) + port.delay;
+        const Ps seen = port.early ? duration(port, static_cast<std::uint32_t>(o_.cut_through_bytes)) : NEVER;
+        hops.push_back({whole, shorter, std::min(whole, seen) + port.delay, std::min(shorter, seen) + port.delay, 0, 0});
+        pace = std::max(pace, (packets - 1) * whole + shorter);
     }
-    return last_ready;
+    Ps finish = 0;
+    for (std::uint32_t sent = 0; sent < repeat; ++sent) {
+        Ps arrival = 0;  // of the last packet at the link
+        for (std::size_t l = 0; l < hops.size(); ++l) {
+            Ps ready = hops[l].free;
+            if (packets > 1) {
+                Ps way = 0, slowest = 0, start = 0;
+                for (std::size_t i = l + 1; i-- > 0;) {
+                    if (i < l) way += hops[i].way;
+                    slowest = std::max(slowest, hops[i].whole);
+                    start = std::max(start, hops[i].free + way + (packets - 2) * slowest);
+                }
+                ready = start + hops[l].whole;
+            }
+            const Ps start = std::max(arrival, ready);
+            hops[l].next_free = start + hops[l].shorter;
+            arrival = start + hops[l].shorter_way;
+        }
+        for (Hop& hop : hops) hop.free = hop.next_free;
+        const bool steady = arrival - finish == pace;
+        finish = arrival;
+        if (steady) return finish + static_cast<Ps>(repeat - sent - 1) * pace;
+    }
+    return finish;
 }
 
 inline Ps Engine::base_round_trip(const std::vector<std::int32_t>& path) const {
@@ -89,7 +119,20 @@ inline bool Engine::store_paths(std::uint32_t flow, std::uint32_t op, std::uint3
     s.line_bps = 8e12 * 65536 / static_cast<double>(ports_[s.link].ps_per_byte_16);
     if (op_[op].hops == 0) {
         op_[op].hops = static_cast<std::uint16_t>(forth_.size());
-        op_[op].ideal = ideal_time(forth_, bytes);
+        // Queue pairs of one message share the host's ports.
+        std::int64_t at_port = 0;
+        for (const std::int32_t link : routes_.out_links(s.src)) at_port += network_.node_kind[network_.link_dst[link]] != SCALE_UP;
+        at_port = (ops_.bytes[op] + std::max<std::int64_t>(1, at_port) - 1) / std::max<std::int64_t>(1, at_port);
+        op_[op].ideal = ideal_time(forth_, std::max(bytes, std::min(at_port, bytes * o_.classes[s.cls].queue_pairs)), ops_.repeat[op]);
+        if (!budgets_.empty()) {
+            budgets_[op].paused_at_start = paused_so_far(lane_of(s.link, s.cls));
+            for (const std::int32_t link : forth_) {
+                const Port& port = ports_[link];
+                const Ps propagation = port.frame_delay - static_cast<Ps>(o_.pause_response_ns * 1e3);
+                budgets_[op].propagation += propagation;
+                budgets_[op].switching += port.delay - propagation;
+            }
+        }
     }
     return true;
 }

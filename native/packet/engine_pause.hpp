@@ -70,6 +70,11 @@ inline void Engine::on_pause_frame(const Packet& packet, std::uint32_t lane) {
     }
 }
 
+inline Ps Engine::paused_so_far(std::uint32_t lane) const {
+    const PauseState& state = pauses_[lane];
+    return state.total + (state.paused ? now - state.since : 0);
+}
+
 inline void Engine::end_pause(std::uint32_t lane) {
     PauseState& state = pauses_[lane];
     const std::uint32_t link = lane >> lane_bits_;

@@ -50,6 +50,17 @@ struct OpState {
     bool failed = false;
 };
 
+// Where the time of an operation's last packet went; the serialisation and what came late are the rest of its time.
+struct Budget {
+    Ps first_sent = 0;           // its first bit left the sender
+    Ps sender = 0;               // of that, what an idle network does not need
+    Ps sender_paused = 0;        // of that, while the sender's own port was paused
+    Ps again = 0;                // from there to its last retransmission
+    Ps paused_at_start = 0;      // of that port, before the operation
+    Ps queueing = 0, paused = 0; // waits at switches; while the port was paused
+    Ps propagation = 0, switching = 0;
+};
+
 // Who waits for whom, turned round once.
 struct Dependents {
     std::vector<std::uint32_t> offset, op;

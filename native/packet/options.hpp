@@ -87,6 +87,7 @@ struct Options {
     double pause_response_ns = 0;        // from the arrival of a pause frame until no further packet starts
     double watchdog_detect_us = 0, watchdog_restore_us = 0;  // 0: no watchdog
     double reroute_us = 0;
+    bool latency_budget = false;         // keep where the time of every operation's last packet went
     double sample_us = 0;
     std::int64_t sample_limit = 1000000;
     double time_limit_us = 0;

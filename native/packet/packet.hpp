@@ -17,6 +17,7 @@ enum Flag : std::uint8_t {
     CE = 1,          // congestion experienced, set by a switch
     AGAIN = 2,       // a retransmission
     NOTIFY = 4,      // an acknowledgement that carries the congestion notification itself
+    LAST = 8,        // the last packet of an operation whose latency budget is kept
 };
 
 struct Packet {

@@ -58,7 +58,7 @@ def simulate_own(
         packets = simulate_packets(
             user.network,
             traffic,
-            settings,
+            settings.model_copy(update={"latency_budget": True}),
             seed,
             pinned=pinned,
             thresholds=user.thresholds,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from railwright import _native
 from railwright.simulate.network import Network
+from railwright.simulate.packet_budget import latency_budget
 from railwright.simulate.packet_columns import change_columns, native_options, network_columns, operation_columns
 from railwright.simulate.packet_options import PacketOptions
 from railwright.simulate.packet_why import diagnosis_of, explain
@@ -31,7 +32,8 @@ class PacketResult:
     crossed), cpu_s (of the thread, as the operating system tells), wall_s, and more. ``pauses``: one row per paused
     transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch.
     ``samples`` (queue lengths) and ``carried`` (bytes of each direction of a link since the look before, control frames as
-    well, and their share of what it could carry) over time, when asked for. ``why``: sentences. ``diagnosis``: null when all
+    well, their share of what it could carry, packets marked, and how long its classes were paused) over time, when asked for;
+    ``budget`` (see `packet_budget`) as well. ``why``: sentences. ``diagnosis``: null when all
     operations finished.
     """
 
@@ -43,6 +45,7 @@ class PacketResult:
     buffers: pl.DataFrame
     samples: pl.DataFrame
     carried: pl.DataFrame
+    budget: pl.DataFrame
     why: list[str]
     diagnosis: Diagnosis | None
 
@@ -102,7 +105,17 @@ def simulate_packets(
     if diagnosis is not None:
         why.insert(0, diagnosis.message)
     return PacketResult(
-        flows, links, operations_done, counters, pauses, buffers, samples, _carried(network, raw), why, diagnosis
+        flows,
+        links,
+        operations_done,
+        counters,
+        pauses,
+        buffers,
+        samples,
+        _carried(network, raw),
+        latency_budget(flows, _sends(traffic).to_numpy(), raw["budget"]),
+        why,
+        diagnosis,
     )
 
 
@@ -119,12 +132,16 @@ def _flows(traffic: pl.DataFrame, raw: dict[str, Any]) -> pl.DataFrame:
     known = [name for name in ("op_id", "job", "class", "src", "dst") if name in traffic.columns]
     frame = traffic.select(*known, (pl.col("bytes").fill_null(0.0) * repeat).alias("bytes"), "kind").with_columns(
         **_times(raw),
-        ideal_us=pl.Series(raw["ideal_ps"] / 1e6) * traffic.select(repeat.alias("repeat")).to_series(),
+        ideal_us=pl.Series(raw["ideal_ps"] / 1e6),
         hops=pl.Series(raw["hops"]),
         retransmitted_bytes=pl.Series(raw["again_bytes"].astype(np.float64)),
     )
-    sends = frame.filter(pl.col("kind").cast(pl.String) == "send").drop("kind")
+    sends = frame.filter(_sends(traffic)).drop("kind")
     return conform("flows", sends.with_columns(fct_us=pl.col("finish_us") - pl.col("start_us")))
+
+
+def _sends(traffic: pl.DataFrame) -> pl.Series:
+    return traffic["kind"].cast(pl.String) == "send"
 
 
 def _links(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
@@ -146,6 +163,9 @@ def _links(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     return conform("links_used", frame)
 
 
+_SINCE = ("bytes", "ecn_marks", "pause_us")
+
+
 def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     link = raw["link_sample_link"]
     frame = pl.DataFrame(
@@ -154,6 +174,8 @@ def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
             "link_id": network.link_id[link // 2],
             "forward": link % 2 == 0,
             "bytes": raw["link_sample_bytes"],
+            "ecn_marks": raw["link_sample_marks"].astype(np.int64),
+            "pause_us": raw["link_sample_pause_ps"] / 1e6,
             "gbps": network.link_gbps[link],
         }
     )
@@ -162,9 +184,9 @@ def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     over = ("link_id", "forward")
     return (
         frame.join(moments, on="time_us", how="left", maintain_order="left")
-        .with_columns(bytes=pl.col("bytes") - pl.col("bytes").shift(1, fill_value=0).over(over))
+        .with_columns(pl.col(name) - pl.col(name).shift(1, fill_value=0).over(over) for name in _SINCE)
         .with_columns(util=pl.col("bytes") * 8e-3 / (pl.col("gbps") * (pl.col("time_us") - pl.col("since_us"))))
-        .select("time_us", "since_us", *over, "bytes", "util")
+        .select("time_us", "since_us", *over, "bytes", "util", "ecn_marks", "pause_us")
     )
 
 

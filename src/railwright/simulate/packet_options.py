@@ -179,7 +179,7 @@ class PacketOptions(_Model):
     to a queue; other rows go by direction: ``east_west`` and ``storage`` to the first class, the rest to the last.
     ``headroom_bytes`` null: the exact worst case of each link (see `packet_headroom`).
     ``finish`` tells whether a flow ends when its last byte arrives or when the sender knows. ``latency_budget`` keeps where the
-    time of every flow went (56 bytes each); every ``sample_us`` queues and links are looked at (0: never), at half that pace
+    time of every flow went (72 bytes each); every ``sample_us`` queues and links are looked at (0: never), at half that pace
     each time that ``sample_limit`` rows are full.
     """
 

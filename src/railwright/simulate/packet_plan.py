@@ -175,7 +175,8 @@ def simulate_plan_packets(
     ``pinned`` as of `simulate_packets`; ``changed`` overrides fields of `PacketOptions`.
     """
     worn, changes = plan_changes(network, fail, seed)
-    options = plan_options(plan, paths, changes=changes, sample_us=packet.sample_us, **changed)
+    seen = {"sample_us": packet.sample_us, "latency_budget": True}
+    options = plan_options(plan, paths, changes=changes, **{**seen, **changed})
     rounds = repeated(traffic, packet.iterations)
     entropy = np.resize(flow_entropy(traffic["op_id"], seed), rounds.height)
     offsets, links = pinned if pinned is not None else (np.zeros(traffic.height + 1, np.int64), np.empty(0, np.int32))
@@ -260,5 +261,6 @@ def engine_result(result: PacketResult) -> EngineResult:
             "buffers": result.buffers,
             "queues": result.samples,
             "carried": result.carried,
+            "budget": result.budget,
         },
     )

@@ -81,6 +81,8 @@ class SimulationResult:
             "fct_us": _spread(own["fct_us"]),
             "slowdown": _spread(own["fct_us"] / own["ideal_us"]),
             "by_class": self._by_class(),
+            "iterations": self._iterations(),
+            "latency_budget": self.engine.details.get("budget", pl.DataFrame()).to_dicts(),
             "pfc": {"pause_frames": counters.get("pause_frames"), "paused_us": counters.get("paused_us")},
             "ecn": {"marks": counters.get("ecn_marks")},
             "drops": counters.get("drops"),
@@ -117,10 +119,20 @@ class SimulationResult:
         ]
         return rows if len(rows) > 1 else []
 
+    def _iteration_us(self) -> pl.Series:
+        """Return the time of each iteration of the first job."""
+        steps = self.engine.steps.filter(pl.col("job") == pl.col("job").first())
+        return steps["finish_us"] - steps["start_us"]
+
+    def _iterations(self) -> dict[str, Any]:
+        """Return how many iterations there were, every one's time, and how they spread."""
+        times = self._iteration_us()
+        return {"count": times.len(), "time_us": _spread(times), "each_us": times.to_list()}
+
     def _jitter_us(self) -> float | None:
         """Return the standard deviation of the times of iterations where there are several, of all flows otherwise."""
-        steps = self.engine.steps.filter(pl.col("job") == pl.col("job").first())
-        times = steps["finish_us"] - steps["start_us"] if len(steps) > 1 else self._own_flows()["fct_us"]
+        times = self._iteration_us()
+        times = times if times.len() > 1 else self._own_flows()["fct_us"]
         known = times.drop_nulls()
         return None if known.is_empty() else float(known.std(ddof=0) or 0.0)  # type: ignore[arg-type]
 
