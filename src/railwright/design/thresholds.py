@@ -2,12 +2,14 @@
 
 The worst case is that of Zhu et al. (SIGCOMM 2015, section 4): everything that one ingress holds stands in all n egress
 queues, each just below Kmin. With a shared pool of B bytes, H of them kept for headroom and reserves, and a dynamic threshold
-alpha x free pool, that ingress must not have to pause yet:
+alpha x free pool, that ingress must not have to pause yet, with c lossless classes that do the same at once:
 
-    alpha (B - H - n Kmin) >= n Kmin    or    Kmin <= alpha (B - H) / (n (1 + alpha))
+    alpha (B - H - c n Kmin) >= n Kmin    or    Kmin <= alpha (B - H) / (n (1 + c alpha))
 
-``alpha`` is 2 to the power of the platform's dynamic threshold in its headroom table. Known error: the pool of some platforms
-is split between ingress and egress or over slices, which lowers the bound; pools are SONiC's defaults (unverified per image).
+and with a fixed threshold ``xoff`` in place of alpha: Kmin <= xoff / n. The paper's form is the same with c = 8 and its beta =
+8 alpha. ``alpha`` is the spec's, else 2 to the power of the platform's dynamic threshold in its headroom table. Known error:
+the pool of some platforms is split between ingress and egress or over slices, which lowers the bound; pools are SONiC's
+defaults (unverified per image).
 """
 
 import polars as pl
@@ -21,12 +23,15 @@ def marking_bounds(plan: Plan, table: pl.DataFrame, ends: pl.DataFrame) -> pl.Da
     """Return one row per switch and class of ``table`` (`tables` ``qos``) that is lossless and marked.
 
     ``ends`` as of `qos_table.link_ends`.
-    Columns: ``device_id, device, model, class, ports`` (n), ``pool_bytes`` (null: not known), ``reserved_bytes`` (H),
-    ``alpha``, ``kmin_bytes`` (the highest of its ports), ``most_bytes`` (the bound; null where pool or alpha is not known).
+    Columns: ``device_id, device, model, class, ports`` (n), ``classes`` (c), ``pool_bytes`` (null: not known),
+    ``reserved_bytes`` (H), ``alpha``, ``kmin_bytes`` (the highest of its ports), ``most_bytes`` (the bound; null where pool or
+    alpha is not known). The spec's PFC thresholds hold on the backend's switches.
     """
+    own = plan.spec.backend.pfc
+    backend = pl.col("device_network").cast(pl.String) == "backend"
     pools = {key: float(entry.pool_bytes) for key, entry in qos.platforms().items() if entry.pool_bytes}
     limits = link_headroom(ends.filter(~pl.col("host"))).select("port_id", "threshold")
-    devices = plan.devices.select("device_id", "model", device="name")
+    devices = plan.devices.select("device_id", "model", device="name", device_network="network")
     ports = (
         table.filter(pl.col("lossless"))
         .join(plan.ports.select("port_id", "device_id"), on="port_id")
@@ -34,21 +39,29 @@ def marking_bounds(plan: Plan, table: pl.DataFrame, ends: pl.DataFrame) -> pl.Da
         .join(devices, on="device_id")
     )
     reserved = ports.group_by("device_id").agg(reserved_bytes=pl.col("headroom_bytes").sum().cast(pl.Float64))
+    marked = ports.filter(pl.col("kmin_bytes").is_not_null())
+    alpha = pl.when(backend).then(pl.lit(own.alpha if own else None, pl.Float64))
     return (
-        ports.filter(pl.col("kmin_bytes").is_not_null())
-        .group_by("device_id", "device", "model", "class")
+        marked.group_by("device_id", "device", "model", "device_network", "class")
         .agg(
             ports=pl.len().cast(pl.Float64),
             kmin_bytes=pl.col("kmin_bytes").max().cast(pl.Float64),
             alpha=pl.lit(2.0).pow(pl.col("threshold").min().cast(pl.Float64)),
         )
         .join(reserved, on="device_id")
+        .join(marked.group_by("device_id").agg(classes=pl.col("class").n_unique().cast(pl.Float64)), on="device_id")
+        .with_columns(alpha=pl.coalesce(alpha, "alpha"))
         .with_columns(pool_bytes=pl.col("model").replace_strict(pools, default=None, return_dtype=pl.Float64))
         .with_columns(
-            most_bytes=pl.col("alpha")
-            * (pl.col("pool_bytes") - pl.col("reserved_bytes"))
-            / (pl.col("ports") * (1 + pl.col("alpha")))
+            most_bytes=pl.when(backend & pl.lit(own is not None and own.xoff is not None))
+            .then(pl.lit(own.xoff if own else None, pl.Float64) / pl.col("ports"))
+            .otherwise(
+                pl.col("alpha")
+                * (pl.col("pool_bytes") - pl.col("reserved_bytes"))
+                / (pl.col("ports") * (1 + pl.col("classes") * pl.col("alpha")))
+            )
         )
+        .drop("device_network")
         .sort("device_id", "class")
     )
 
