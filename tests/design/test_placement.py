@@ -12,6 +12,7 @@ from railwright.catalog.load import load_catalog
 from railwright.design.design import design_plan
 from railwright.design.placement import TOP_RU
 from railwright.design.plan import Plan
+from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
 
 CATALOG = load_catalog()
@@ -106,3 +107,28 @@ def test_servers_stand_in_equal_blocks_at_the_sites_with_a_backend(
     plan = design_plan(ClusterSpec.model_validate(spec), CATALOG)
     servers = plan.devices.filter(pl.col("role") == "server").group_by("site").len()
     assert dict(servers.iter_rows()) == {f"s{n}": 32 // sites for n in range(sites)}
+
+
+def _network_heights(plan: Plan) -> list[int]:
+    """Return the occupied units of every rack without GPU servers; 0 for an empty one."""
+    racks = plan.racks.filter(pl.col("kind") != "compute")["rack_id"].to_list()
+    used = dict(_units(plan).group_by("rack").len().iter_rows())
+    return [used.get(rack, 0) for rack in racks]
+
+
+def test_as_many_network_racks_stand_as_asked_for_and_they_are_filled_evenly() -> None:
+    fewest = _network_heights(_plan(128, "hgx-h100", {"power": "44 kW"}))
+    asked = _network_heights(_plan(128, "hgx-h100", {"power": "44 kW", "network_racks": 6}))
+    assert len(fewest) < 6 == len(asked)
+    assert sum(asked) == sum(fewest)
+    tallest = 2
+    assert max(asked) - min(asked) <= tallest
+    assert min(asked) > 0
+
+
+def test_fewer_network_racks_than_the_boxes_need_are_an_error_that_says_how_many() -> None:
+    needed = len(_network_heights(_plan(512, "hgx-h100", {"power": "44 kW"})))
+    with pytest.raises(InputError, match=f"{needed} are needed") as error:
+        _plan(512, "hgx-h100", {"power": "44 kW", "network_racks": 1})
+    assert needed > 1
+    assert error.value.key == "sites.racks.network_racks"

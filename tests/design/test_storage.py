@@ -174,9 +174,10 @@ def test_the_published_storage_fabric_comes_out_of_the_example(superpod: Plan) -
         - 2 * len(links(superpod, "leaf_spine"))
     )
     assert managers == len(links(superpod, "service").filter(pl.col("a_role") == "appliance")) == 4
+    cords = managers // 2
     assert (
         count_cables(superpod, "storage")
-        == published("storage cables 400G") + published("storage splitter cables") + managers
+        == published("storage cables 400G") + published("storage splitter cables") + cords
     )
 
 

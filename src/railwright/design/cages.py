@@ -52,11 +52,13 @@ class CageBook:
         self.end -= cages
         return self.end
 
-    def take(self, boxes: int, ports: int, per_cage: int, gbps: float) -> Seats:
+    def take(self, boxes: int, ports: int, per_cage: int, gbps: float, *, together: bool = False) -> Seats:
         """Seat up to ``boxes`` boxes with ``ports`` ports of ``gbps`` on each side, ``per_cage`` of which share a cage.
 
-        The result has fewer boxes when there is no room for all.
+        ``together`` fills one unit after the other even where the book deals evenly. The result has fewer boxes when there is
+        no room for all.
         """
+        even = self.even and not together
         on_leaf = ports * SIDES // self.width
         unit: list[Index] = []
         slot: list[Index] = []
@@ -68,7 +70,7 @@ class CageBook:
                 self.units += 1
                 self._next.append(self.start)
                 self._gbps.append(0.0)
-            wanted = -(-left // (self.units - at)) if self.even else left
+            wanted = -(-left // (self.units - at)) if even else left
             taken = min(wanted, max(0, self.end - self._next[at]) * per_cage // on_leaf)
             if taken:
                 unit.append(np.full(taken, at))

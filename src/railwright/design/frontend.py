@@ -5,11 +5,12 @@ nodes; boxes that find no room there get pairs of their own. Numbers that follow
 design/demand.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from railwright.catalog.model import Switch
 from railwright.design.attach import Bench, Boxes, add_boxes, connect_boxes, connect_servers, per_leaf
 from railwright.design.border import (
     Border,
@@ -24,6 +25,7 @@ from railwright.design.context import Context
 from railwright.design.converged import frontend_on_backend
 from railwright.design.entrance import EntrancePlan, plan_entrances, site_key
 from railwright.design.leaf_groups import Sized, box_group, close_group, close_insisted, host_group, seat, with_boxes
+from railwright.design.peer_links import connect_leaf_pairs, set_apart
 from railwright.design.server_ports import (
     ServerPorts,
     Switching,
@@ -59,7 +61,7 @@ class SiteFrontend:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What all sites have in common."""
+    """What all sites have in common. ``switching.leaf`` lacks the cages of peer links, ``whole_leaf`` has them."""
 
     context: Context
     ports: ServerPorts
@@ -67,6 +69,7 @@ class _Plan:
     ratio: float
     entrances: list[EntrancePlan]
     appliances: dict[int, Boxes]
+    whole_leaf: Switch
 
 
 def design_frontend(context: Context) -> tuple[SiteFrontend, ...]:
@@ -93,9 +96,12 @@ def design_frontend(context: Context) -> tuple[SiteFrontend, ...]:
     )
     on_leaf = ports.count if section.attach == "lacp" else per_leaf(ports)
     switching = choose_uplink(switching, section, "frontend", decisions, most_servers(context), on_leaf, ratio)
+    whole_leaf = switching.leaf
+    switching = replace(switching, leaf=set_apart(whole_leaf, switching.uplink_gbps, section.peer_links))
     _record(context, switching, ratio, shared=bool(appliances))
     facing = switching.spine if section.border_leaves == 0 else switching.leaf
-    plan = _Plan(context, ports, switching, ratio, plan_entrances(context, switching.leaf, facing), appliances)
+    entrances = plan_entrances(context, switching.leaf, facing)
+    plan = _Plan(context, ports, switching, ratio, entrances, appliances, whole_leaf)
     built = [_build(plan, site) for site in range(len(context.spec.sites))]
     connect_sites(context, plan.entrances, [None if site is None else site.border for site in built])
     return tuple(site for site in built if site is not None)
@@ -147,6 +153,8 @@ def _build(plan: _Plan, site: int) -> SiteFrontend | None:
         prefix=site_prefix(context, site),
         uplink_gbps=uplink,
     )
+    for ids in fabric.leaves:
+        connect_leaf_pairs(context, plan.whole_leaf, ids, uplink, section.peer_links)
     leaves = {group.word: ids for group, ids in zip(groups, fabric.leaves, strict=True)}
     border = stand_border(planned, entrance, fabric, leaves.get(BORDER), switching, far_links)
     host_bench = Bench(leaves.get(HOSTS, fabric.no_leaves), switching.leaf, hosts.homes.width)
@@ -230,6 +238,12 @@ def _record(context: Context, switching: Switching, ratio: float, *, shared: boo
     section, decisions = context.spec.frontend, context.decisions["frontend"]
     decisions.choose("attach", section.attach, ATTACH_WHY[section.attach])
     decisions.choose("leaf_switch", switching.leaf.key, switching.why)
+    if section.peer_links:
+        decisions.choose(
+            "peer_links",
+            section.peer_links,
+            f"asked for: {format_gbps(switching.uplink_gbps)} each between the leaves of a pair, a way out without spines",
+        )
     decisions.facts.update(
         {
             "topology": "leaf-spine",

@@ -125,8 +125,12 @@ def close_insisted(sized: Sized, gbps: float, uplink_gbps: float) -> LeafGroup:
     return replace(group, first_up_cage=max(group.first_up_cage, sized.book.fullest() + 1))
 
 
-def seat(books: list[CageBook], boxes: int, ports: int, leaf: Switch, gbps: float, key: str) -> list[Seats]:
+def seat(
+    books: list[CageBook], boxes: int, ports: int, leaf: Switch, gbps: float, key: str, *, together: bool = False
+) -> list[Seats]:
     """Seat ``boxes`` in the first book that has room, then in the next; one result per book.
+
+    ``together`` boxes share cages rather than being dealt over all leaves.
 
     Raises InputError (naming ``key``) when boxes are left over.
     """
@@ -134,7 +138,7 @@ def seat(books: list[CageBook], boxes: int, ports: int, leaf: Switch, gbps: floa
     found = []
     left = boxes
     for book in books:
-        seats = book.take(left, ports, cage, gbps)
+        seats = book.take(left, ports, cage, gbps, together=together)
         left -= seats.count
         found.append(seats)
     if left:

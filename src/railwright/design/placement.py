@@ -20,9 +20,12 @@ from railwright.catalog.model import Server, Switch
 from railwright.design.context import Context
 from railwright.design.sizing import ceil_div
 from railwright.design.wiring import Decisions
+from railwright.errors import InputError
 from railwright.spec.cluster import RackPlan
 
 Index = NDArray[np.int64]
+_Packed = tuple[Index, Index, int]
+"""Rack ordinal and lowest rack unit of each box, and the number of racks."""
 
 TOP_RU = 2
 """Rack units kept free at the top of every rack for out-of-band switch and patch panel."""
@@ -129,8 +132,9 @@ class _Hall:
         per_rack, compute, in_top = self._compute_racks(servers, leaves)
         network = np.setdiff1d(chosen[np.isin(role, NETWORK_ROLES)], in_top)
         service = chosen[~np.isin(role, (*NETWORK_ROLES, "server"))]
-        network_rack, network_ru, network_racks = self._pack(network)
-        service_rack, service_ru, service_racks = self._pack(service)
+        (network_rack, network_ru, network_racks), (service_rack, service_ru, service_racks) = self._pack_kinds(
+            network, service, standing
+        )
         kind = np.repeat(["network", "service"], [network_racks, service_racks])
         first_row = int(standing.filter(pl.col("site") == self.name)["row"].to_numpy().max(initial=0))
         row, position, order = self._rows(compute, kind, first_row)
@@ -179,8 +183,51 @@ class _Hall:
         height = int(self.heights[leaves].max(initial=1))
         return rack, self.plan.height_ru - TOP_RU - (nth + 1) * height + 1
 
-    def _pack(self, boxes: Index) -> tuple[Index, Index, int]:
-        """Pack boxes in the order of their pull; return rack ordinal and rack unit of each, and the number of racks."""
+    def _pack_kinds(self, network: Index, service: Index, standing: pl.DataFrame) -> tuple[_Packed, _Packed]:
+        """Pack network and service boxes; racks that the user asks for beyond the fewest go to the network, evenly filled.
+
+        Raises InputError when the boxes need more racks than asked for.
+        """
+        fewest, others = self._pack(network), self._pack(service)
+        if self.plan.network_racks is None:
+            return fewest, others
+        there = len(standing.filter((pl.col("site") == self.name) & (pl.col("kind") != "compute")))
+        needed = there + fewest[2] + others[2]
+        if self.plan.network_racks < needed and not there:
+            raise InputError(
+                f"{self.plan.network_racks} racks are too few for the boxes of {self.name} beside its GPU servers: {needed} are "
+                f"needed by height ({self.plan.height_ru} RU) and power",
+                key="sites.racks.network_racks",
+            )
+        self.decisions.choose(f"network_racks.{self.name}", max(self.plan.network_racks, needed), "asked for")
+        spare = max(0, self.plan.network_racks - needed)
+        if spare and not len(network):
+            return fewest, self._spread(service, others[2] + spare)
+        return self._spread(network, fewest[2] + spare), others
+
+    def _spread(self, boxes: Index, racks: int) -> _Packed:
+        """Deal boxes in the order of their pull over ``racks`` racks by equal parts of their height.
+
+        Where a part would be too high or draw too much, racks are packed as full as they may and the last stay empty.
+        """
+        order = np.argsort(self.pull[boxes], kind="stable")
+        height, power = self.heights[boxes][order], self._power(boxes)[order]
+        top = np.cumsum(height)
+        nth = ((2 * top - height) * racks) // (2 * max(1, int(height.sum())))
+        starts = np.searchsorted(nth, np.arange(racks))
+        below = np.concatenate([[0], top])[starts]
+        in_rack = np.bincount(nth, weights=height, minlength=racks)
+        drawn = np.bincount(nth, weights=power, minlength=racks)
+        if in_rack.max(initial=0) > self.plan.height_ru - TOP_RU or drawn.max(initial=0) > self.plan.power:
+            rack, unit, _ = self._pack(boxes)
+            return rack, unit, racks
+        rack, unit = np.empty_like(boxes), np.empty_like(boxes)
+        rack[order] = nth
+        unit[order] = top - height - below[nth] + 1
+        return rack, unit, racks
+
+    def _pack(self, boxes: Index) -> _Packed:
+        """Pack boxes in the order of their pull, as many in a rack as height and power allow."""
         if not len(boxes):
             return boxes, boxes, 0
         order = np.argsort(self.pull[boxes], kind="stable")

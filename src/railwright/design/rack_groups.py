@@ -1,6 +1,7 @@
 """Which access switch serves which rack: whole racks in order, as many as the ports of one switch hold.
 
-A rack's switch follows from the racks before it alone, so that racks added later move nothing.
+A rack for which the last switch has too few ports left takes the nearest switch before it that has enough, so that small racks
+fill what large ones left. A rack's switch follows from the racks before it alone: racks added later move nothing.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from railwright.design.sizing import ceil_div
 
 Index = NDArray[np.int64]
+LOOK_BACK = 3
+"""Switches, counted from the last one, whose free ports a rack may take: cords stay within a few racks' reach."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,20 @@ def group_racks(rack: Index, racks: int, ports: int, insisted: int | None = None
 
 def _fill(counts: list[int], ports: int) -> tuple[Index, Index, Index]:
     """Return per rack its first switch and the ports used there before it, and per switch its rack. A loop over racks."""
-    first, before, standing = [], [], []
-    used = ports
+    first: list[int] = []
+    before: list[int] = []
+    standing: list[int] = []
+    used: list[int] = []
     for number, count in enumerate(counts):
-        if count and used + count > ports:
-            standing += [number] * max(1, ceil_div(count, ports))
-            used = 0
-            first.append(len(standing) - max(1, ceil_div(count, ports)))
-        else:
-            first.append(max(0, len(standing) - 1))
-        before.append(used)
-        used = used + count if used + count <= ports else ports
+        near = range(len(used) - 1, max(-1, len(used) - 1 - LOOK_BACK), -1)
+        switch = next((nth for nth in near if used[nth] + count <= ports), None)
+        if switch is None:
+            switch = len(used)
+            opened = ceil_div(count, ports)
+            standing += [number] * opened
+            used += [0 if opened == 1 else ports] * opened
+        first.append(switch)
+        before.append(used[switch] % ports if switch < len(used) else 0)
+        if count <= ports and switch < len(used):
+            used[switch] += count
     return np.array(first, dtype=np.int64), np.array(before, dtype=np.int64), np.array(standing, dtype=np.int64)

@@ -14,6 +14,7 @@ from railwright.design.context import Context
 from railwright.design.converged import storage_on_backend
 from railwright.design.entrance import site_key
 from railwright.design.leaf_groups import box_group, close_group, close_insisted, host_group, seat
+from railwright.design.peer_links import connect_managers
 from railwright.design.server_ports import (
     ServerPorts,
     Switching,
@@ -133,7 +134,18 @@ def _build(context: Context, site: int, ports: ServerPorts, switching: Switching
     door = Boxes("", "storage", "generic-storage-gateway", len(gateways), 2, port_rate(switching.leaf, gbps), "storage")
     managers = _subnet_managers(context, switching)
     kinds = [kind for kind in (appliances, door, managers) if kind is not None and kind.count]
-    seats = [seat([book], kind.count, kind.ports, switching.leaf, kind.gbps, "storage.leaf_switch") for kind in kinds]
+    seats = [
+        seat(
+            [book],
+            kind.count,
+            kind.ports,
+            switching.leaf,
+            kind.gbps,
+            "storage.leaf_switch",
+            together=kind is managers,
+        )
+        for kind in kinds
+    ]
     groups = tuple(
         group
         for group in (
@@ -170,7 +182,10 @@ def _build(context: Context, site: int, ports: ServerPorts, switching: Switching
             named = replace(kind, port_name="ib{}" if section.transport == "infiniband" else "eth{}")
             connect_boxes(context, named, gateways, seated, [bench], first_port=2)
         else:
-            connect_boxes(context, kind, add_boxes(context, kind, name, prefix), seated, [bench])
+            boxes = add_boxes(context, kind, name, prefix)
+            connect_boxes(context, kind, boxes, seated, [bench])
+            if kind is managers:
+                connect_managers(context, boxes)
     for group, up in zip(groups, fabric.tiers.ups, strict=True):
         context.decisions["storage"].choose(
             site_key(context, group.word, site),

@@ -168,6 +168,9 @@ class Frontend(Model):
         None, description="Links of each further site to the first one; left out, sized from the demand."
     )
     inter_site_gbps: Gbps = Field(400.0, description="Rate of one link between sites.")
+    peer_links: CountOrZero = Field(
+        0, description="Links between the two leaves of a pair (inter-switch links); EVPN multihoming needs none."
+    )
     underlay: Literal["unnumbered", "numbered"] = Field(
         "unnumbered", description="BGP over link-local addresses, or an address pair per link."
     )
@@ -211,6 +214,9 @@ class Management(Model):
     pdus_per_network_rack: CountOrZero | None = Field(
         None, description="The same for racks without GPU servers; left out, as `pdus_per_rack`."
     )
+    manager_links: CountOrZero = Field(
+        1, description="1G cords between the two subnet managers of a pair, which replicate their database over them."
+    )
     telemetry_interval: Microseconds = Field(10e6, description="How often every port is read.")
     telemetry_bytes_per_port: Bytes = Field(2000.0, description="What one reading of one port sends.")
     isolation: Isolation = Field("physical", description="How it is kept apart from the other networks.")
@@ -231,6 +237,10 @@ class RackPlan(Model):
     power: Watts = Field(44000.0, description="What one rack may draw.")
     weight: Kilograms = Field(1360.0, description="What one rack may weigh.")
     servers_per_rack: Count | None = Field(None, description="Left out, as many as height, power and weight allow.")
+    network_racks: Count | None = Field(
+        None,
+        description="Racks for all boxes but the GPU servers, filled evenly; left out, as few as height and power allow.",
+    )
     racks_per_row: Count = Field(16, description="Racks in one row.")
     pitch: Metres = Field(0.6, description="From one rack to the next in a row.")
     row_pitch: Metres = Field(2.7, description="From one row to the next, aisle included.")

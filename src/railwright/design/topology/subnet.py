@@ -8,6 +8,7 @@ manager ports). One switch port of the servers' rate splits in two for them wher
 import numpy as np
 
 from railwright.design.context import numbered
+from railwright.design.peer_links import connect_managers
 from railwright.design.sizing import ceil_div
 from railwright.design.topology.wire import Fabric
 from railwright.design.wiring import Ends
@@ -60,6 +61,8 @@ def _add(fabric: Fabric, managers: int, gbps: float, per_port: int) -> None:
         site=context.spec.sites[int(context.server_site[0])].name,
         model="subnet-manager",
     ).reshape(attachment.planes, attachment.rail_fabrics, managers)
+    for own in appliances.reshape(attachment.fabrics, managers):
+        connect_managers(context, own)
     leaves = fabric.leaves[:, :, -1, :]
     if leaves.shape[2] > 1:
         leaf, ordinal = leaves[plane, rail_fabric, port], manager
