@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <ctime>
+#include <iterator>
 #include <stdexcept>
 
 #include "packet/engine.hpp"
@@ -99,6 +100,13 @@ nb::dict results(const Engine& engine, double cpu_s) {
     out["link_pause_ps"] = array_of(std::move(pause));
     out["link_pause_frames"] = array_of(std::move(frames));
     out["link_longest_pause_ps"] = array_of(std::move(longest));
+    std::vector<std::int64_t> class_queue(static_cast<std::size_t>(classes));  // longest at a switch
+    for (std::size_t link = 0; link < ports.size(); ++link)
+        for (std::size_t cls = 0; ports[link].starts_at_switch && cls < class_queue.size(); ++cls)
+            class_queue[cls] = std::max<std::int64_t>(class_queue[cls], engine.lanes()[(link << bits) | cls].queued_max);
+    out["class_queue_max"] = array_of(std::move(class_queue));
+    out["pool_headroom"] = column<std::int64_t>(engine.pools(), [](const Pool& p) { return p.headroom; });
+    out["pool_headroom_max"] = column<std::int64_t>(engine.pools(), [](const Pool& p) { return p.headroom_max; });
     out["pool_used_max"] = column<std::int64_t>(engine.pools(), [](const Pool& p) { return p.used_max; });
     out["pool_capacity"] = column<std::int64_t>(engine.pools(), [](const Pool& p) { return p.capacity; });
 
@@ -122,6 +130,7 @@ nb::dict results(const Engine& engine, double cpu_s) {
     budget["paused_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.paused + b.sender_paused; });
     budget["propagation_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.propagation; });
     budget["switching_ps"] = column<std::int64_t>(budgets, [](const Budget& b) { return b.switching; });
+    budget["first_link"] = column<std::uint32_t>(budgets, [](const Budget& b) { return b.first_link; });
     out["budget"] = budget;
 
     nb::dict counters;
@@ -144,6 +153,11 @@ nb::dict results(const Engine& engine, double cpu_s) {
     counters["watchdog"] = c.watchdog;
     counters["rerouted"] = c.rerouted;
     counters["unreachable"] = c.unreachable;
+    const char* reasons[] = {"lossy_queue", "headroom", "corrupted", "link_down", "no_path", "watchdog"};
+    static_assert(std::size(reasons) == static_cast<std::size_t>(Loss::COUNT));
+    nb::dict lost;
+    for (std::size_t why = 0; why < std::size(reasons); ++why) lost[reasons[why]] = c.lost[why];
+    out["lost"] = lost;
     out["counters"] = counters;
     out["cpu_s"] = cpu_s;
     out["end_ps"] = engine.now;

@@ -26,6 +26,8 @@ struct Pool {
     std::int64_t capacity = 0;  // what is left beside reserves and headrooms
     std::int64_t used = 0;
     std::int64_t used_max = 0;
+    std::int64_t headroom = 0;  // of all lossless queues
+    std::int64_t headroom_used = 0, headroom_max = 0;
 };
 
 // One direction of a cable and one class: the output queue at its source and the input accounting at its end.
@@ -64,6 +66,8 @@ inline bool admit(Pool& pool, Lane& in, const Profile& p, std::uint32_t bytes, s
             in.ingress += bytes;
         } else if (over > limit) {
             in.headroom_used += bytes;
+            pool.headroom_used += bytes;
+            pool.headroom_max = std::max(pool.headroom_max, pool.headroom_used);
         } else {
             in.ingress += bytes;
             pool.used += std::min<std::int64_t>(bytes, over);
@@ -81,6 +85,7 @@ inline void release(Pool& pool, Lane& in, const Profile& p, std::uint32_t bytes)
     }
     const std::uint32_t from_headroom = std::min(in.headroom_used, bytes);
     in.headroom_used -= from_headroom;
+    pool.headroom_used -= from_headroom;
     const std::uint32_t rest = bytes - from_headroom;
     pool.used -= std::min<std::int64_t>(rest, above_reserve(in, p));
     in.ingress -= rest;

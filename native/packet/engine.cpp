@@ -161,7 +161,9 @@ void Engine::make_ports(const LinkColumns& columns) {
             profile.alpha = c.alpha;
             lane.profile = profile_of(profile);
             lane.credit = static_cast<std::int32_t>(o_.credit_bytes);
-            if (switch_end) pools_[port.dst].capacity -= profile.reserve + profile.headroom;
+            if (!switch_end) continue;
+            pools_[port.dst].capacity -= profile.reserve + profile.headroom;
+            pools_[port.dst].headroom += profile.headroom;
         }
         lanes_[control_lane(static_cast<std::uint32_t>(link))].profile = profile_of(Profile{});
     }

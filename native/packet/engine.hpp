@@ -61,11 +61,15 @@ struct LinkSample {
     Ps paused;
 };
 
+// Why a packet was lost.
+enum class Loss : std::uint8_t { LOSSY_QUEUE, HEADROOM, CORRUPTED, LINK_DOWN, NO_PATH, WATCHDOG, COUNT };
+
 struct Counters {
     std::uint64_t events = 0, data_packets = 0, data_packet_hops = 0, packet_hops = 0, again_packets = 0;
     std::uint64_t pause_frames = 0, resume_frames = 0, marks = 0, notifications = 0, drops = 0, corrupted = 0;
     std::uint64_t delivered_bytes = 0, out_of_order = 0, duplicates = 0, timeouts = 0, nacks = 0, watchdog = 0, rerouted = 0;
     std::uint64_t unreachable = 0;
+    std::uint64_t lost[static_cast<std::size_t>(Loss::COUNT)] = {};
 };
 
 enum class Ending : std::uint8_t { RUNNING, FINISHED, LOST_TAIL, PAUSE_DEADLOCK, CREDIT_DEADLOCK, DEPENDENCY_CYCLE, UNREACHABLE,
@@ -123,7 +127,7 @@ class Engine {
     void send_waiting(Port& port, std::uint32_t link, std::uint32_t cls);
     void on_arrival(std::uint32_t lane);
     bool corrupted(std::uint32_t link);
-    void drop(const Packet& packet, std::uint32_t out_lane);
+    void drop(const Packet& packet, std::uint32_t out_lane, Loss why);
     void stamp(Packet& packet, const Port& port, std::uint32_t queued);
 
     // engine_switch.hpp

@@ -30,7 +30,7 @@ inline void Engine::set_port(std::uint32_t link, bool up) {
         for (std::uint32_t i = first; i != last; ++i) {
             const Packet packet = l.ring.at(i);
             if (packet.ingress != NONE) leave(packet.ingress, packet.bytes);
-            drop(packet, lane);
+            drop(packet, lane, Loss::LINK_DOWN);
         }
         if (pauses_[lane].paused) end_pause(lane);
         l.pausing = false;

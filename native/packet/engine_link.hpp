@@ -173,8 +173,9 @@ inline bool Engine::corrupted(std::uint32_t link) {
     return bad != 0;
 }
 
-inline void Engine::drop(const Packet& packet, std::uint32_t out_lane) {
+inline void Engine::drop(const Packet& packet, std::uint32_t out_lane, Loss why) {
     ++counters.drops;
+    ++counters.lost[static_cast<std::size_t>(why)];
     ++lanes_[out_lane].drops;
     if (packet.kind == PAUSE || packet.kind == RESUME) return;
     if (packet.kind == DATA) {
@@ -207,13 +208,13 @@ inline void Engine::on_arrival(std::uint32_t lane) {
     const std::uint32_t link = lane >> lane_bits_;
     const Port& port = ports_[link];
     if (!port.up) {
-        drop(packet, lane);
+        drop(packet, lane, Loss::LINK_DOWN);
         return;
     }
     if (!loss_.empty() && corrupted(link)) {
         ++counters.corrupted;
         if (o_.credits) return_credit(lane, packet.bytes);
-        drop(packet, lane);
+        drop(packet, lane, Loss::CORRUPTED);
         return;
     }
     if (packet.kind >= PAUSE) {

@@ -125,6 +125,7 @@ inline bool Engine::store_paths(std::uint32_t flow, std::uint32_t op, std::uint3
         at_port = (ops_.bytes[op] + std::max<std::int64_t>(1, at_port) - 1) / std::max<std::int64_t>(1, at_port);
         op_[op].ideal = ideal_time(forth_, std::max(bytes, std::min(at_port, bytes * o_.classes[s.cls].queue_pairs)), ops_.repeat[op]);
         if (!budgets_.empty()) {
+            budgets_[op].first_link = s.link;
             budgets_[op].paused_at_start = paused_so_far(lane_of(s.link, s.cls));
             for (const std::int32_t link : forth_) {
                 const Port& port = ports_[link];

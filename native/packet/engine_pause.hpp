@@ -143,7 +143,7 @@ inline void Engine::on_watchdog(std::uint32_t lane) {
         for (std::uint32_t i = first; i != last; ++i) {
             const Packet packet = l.ring.at(i);
             if (packet.ingress != NONE) leave(packet.ingress, packet.bytes);
-            drop(packet, lane);
+            drop(packet, lane, Loss::WATCHDOG);
         }
     }
     end_pause(lane);

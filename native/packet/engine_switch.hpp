@@ -61,7 +61,7 @@ inline void Engine::forward(Packet packet, std::uint32_t in_lane) {
     if (link == NONE) {
         ++counters.unreachable;
         if (o_.credits) return_credit(in_lane, packet.bytes);
-        drop(packet, in_lane);
+        drop(packet, in_lane, Loss::NO_PATH);
         return;
     }
     Port& port = ports_[link];
@@ -70,7 +70,7 @@ inline void Engine::forward(Packet packet, std::uint32_t in_lane) {
     packet.ingress = buffered || o_.credits ? in_lane : NONE;
     if (!port.up) {
         if (o_.credits) return_credit(in_lane, packet.bytes);
-        drop(packet, lane);
+        drop(packet, lane, Loss::LINK_DOWN);
         return;
     }
     if (port.busy_until <= now && !port.waiting && !(port.paused & (1u << cls)) &&
@@ -92,7 +92,7 @@ inline void Engine::forward(Packet packet, std::uint32_t in_lane) {
         const Profile& profile = profiles_[in.profile];
         Pool& pool = pools_[node];
         if (!admit(pool, in, profile, packet.bytes, lanes_[lane].queued)) {
-            drop(packet, lane);
+            drop(packet, lane, profile.lossless ? Loss::HEADROOM : Loss::LOSSY_QUEUE);
             return;
         }
         if (profile.lossless && !in.pausing && must_pause(pool, in, profile)) send_pause(in_lane);

@@ -59,6 +59,7 @@ struct Budget {
     Ps paused_at_start = 0;      // of that port, before the operation
     Ps queueing = 0, paused = 0; // waits at switches; while the port was paused
     Ps propagation = 0, switching = 0;
+    std::uint32_t first_link = 0;
 };
 
 // Who waits for whom, turned round once.

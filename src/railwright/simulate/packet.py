@@ -30,7 +30,8 @@ class PacketResult:
     ``operations``: op_id, job, start_us, finish_us (null: not so far) of all rows.
     ``counters``: pause_frames, paused_us, ecn_marks, cnps, drops, events, data_packet_hops (first transmissions, per link
     crossed), cpu_s (of the thread, as the operating system tells), wall_s, and more. ``pauses``: one row per paused
-    transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use per switch.
+    transmitter (link, forward, from, to, frames, paused_us, longest_us). ``buffers``: peak use of the shared pool and of the
+    headroom per switch. Counters ``drops_<reason>`` add up to drops.
     ``samples`` (queue lengths) and ``carried`` (bytes of each direction of a link since the look before, control frames as
     well, their share of what it could carry, packets marked, and how long its classes were paused) over time, when asked for;
     ``budget`` (see `packet_budget`) as well. ``why``: sentences. ``diagnosis``: null when all
@@ -82,6 +83,8 @@ def simulate_packets(
             "node": network.node_name,
             "shared_bytes": raw["pool_capacity"],
             "shared_used_max_bytes": raw["pool_used_max"],
+            "headroom_bytes": raw["pool_headroom"],
+            "headroom_used_max_bytes": raw["pool_headroom_max"],
         }
     ).filter(pl.Series(network.node_kind == 1))
     samples = pl.DataFrame(
@@ -89,12 +92,14 @@ def simulate_packets(
             "time_us": raw["sample_ps"] / 1e6,
             "link_id": network.link_id[raw["sample_link"] // 2],
             "forward": raw["sample_link"] % 2 == 0,
+            **_ends(network, raw["sample_link"]),
             "class": raw["sample_class"],
             "queued_bytes": raw["sample_queued"],
         }
     )
     counters = {
         **raw["counters"],
+        **{f"drops_{reason}": count for reason, count in raw["lost"].items()},
         "paused_us": float(raw["link_pause_ps"].sum()) / 1e6,
         "cpu_s": raw["cpu_s"],
         "wall_s": wall_s,
@@ -113,7 +118,7 @@ def simulate_packets(
         buffers,
         samples,
         _carried(network, raw),
-        latency_budget(flows, _sends(traffic).to_numpy(), raw["budget"]),
+        latency_budget(network, flows, _sends(traffic).to_numpy(), raw["budget"]),
         why,
         diagnosis,
     )
@@ -166,6 +171,14 @@ def _links(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
 _SINCE = ("bytes", "ecn_marks", "pause_us")
 
 
+def _ends(network: Network, links: NDArray[Any]) -> dict[str, pl.Series]:
+    """Return the names of the nodes from which and to which directed links lead, as columns."""
+    return {
+        "from": network.node_name.gather(network.link_src[links]),
+        "to": network.node_name.gather(network.link_dst[links]),
+    }
+
+
 def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
     link = raw["link_sample_link"]
     frame = pl.DataFrame(
@@ -173,6 +186,7 @@ def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
             "time_us": raw["link_sample_ps"] / 1e6,
             "link_id": network.link_id[link // 2],
             "forward": link % 2 == 0,
+            **_ends(network, link),
             "bytes": raw["link_sample_bytes"],
             "ecn_marks": raw["link_sample_marks"].astype(np.int64),
             "pause_us": raw["link_sample_pause_ps"] / 1e6,
@@ -196,8 +210,7 @@ def _pauses(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
         {
             "link_id": network.link_id[links // 2],
             "forward": links % 2 == 0,
-            "from": network.node_name.gather(network.link_src[links]),
-            "to": network.node_name.gather(network.link_dst[links]),
+            **_ends(network, links),
             "frames": raw["link_pause_frames"][links],
             "paused_us": raw["link_pause_ps"][links] / 1e6,
             "longest_us": raw["link_longest_pause_ps"][links] / 1e6,

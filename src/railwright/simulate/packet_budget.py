@@ -14,21 +14,27 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from railwright.simulate.network import SCALE_UP, Network
+
 PARTS = ("sender", "serialisation", "propagation", "switching", "queueing", "pause", "retransmit", "late")
 """Parts of a completion time, in the order of a packet's life; they add up to it."""
 TAIL_SHARE = 0.01
 
 
-def latency_budget(flows: pl.DataFrame, sends: NDArray[np.bool_], budget: dict[str, Any]) -> pl.DataFrame:
-    """Return one row per job, class, hops and ``of``: ``flows, fct_us`` and every part in us, all of them means.
+def latency_budget(
+    network: Network, flows: pl.DataFrame, sends: NDArray[np.bool_], budget: dict[str, Any]
+) -> pl.DataFrame:
+    """Return one row per job, class, ``over``, hops and ``of``: ``flows, fct_us`` and every part in us, all of them means.
 
-    ``flows`` is table ``flows``, ``sends`` the rows of the budget that are its own. ``of`` is ``all``, or ``slowest 1%``: at
-    least one flow. Flows that did not finish, and those that never left their endpoint, are left out. For a collective with
-    repeated sends the last repetition is the one that is told, and its wait for its turn is the sender's.
+    ``flows`` is table ``flows``, ``sends`` the rows of the budget that are its own. ``over`` is ``scale-up`` or ``fabric``.
+    ``of`` is ``all``, or ``slowest 1%``: at least one flow. Flows that did not finish, and those that never left their endpoint,
+    are left out. Of repeated sends the last repetition is told, and its wait for its turn is the sender's.
     """
     if not len(budget["sender_ps"]):
         return pl.DataFrame()
     told = {name: budget[f"{name}_ps"][sends] / 1e6 for name in ("sender", "propagation", "switching", "queueing")}
+    into = network.node_kind[network.link_dst[budget["first_link"][sends]]]
+    over = pl.Series("over", np.where(into == SCALE_UP, "scale-up", "fabric"))
     parts = pl.DataFrame(
         {**told, "pause": budget["paused_ps"][sends] / 1e6, "retransmit": budget["again_ps"][sends] / 1e6}
     )
@@ -37,12 +43,12 @@ def latency_budget(flows: pl.DataFrame, sends: NDArray[np.bool_], budget: dict[s
     idle = pl.col("ideal_us") - pl.col("propagation") - pl.col("switching")
     kept = ("job", "class", "hops", "fct_us", "ideal_us")
     rows = (
-        pl.concat([flows.select(*kept), parts], how="horizontal")
+        pl.concat([flows.select(*kept), parts, over.to_frame()], how="horizontal")
         .filter(pl.col("fct_us").is_not_null() & (pl.col("hops") > 0))
         .with_columns(serialisation=pl.min_horizontal(rest, idle))
         .with_columns(late=(rest - pl.col("serialisation")).round(6))
     )
-    kind = ("job", "class", "hops")
+    kind = ("job", "class", "over", "hops")
     slow = rows.filter(
         pl.col("fct_us").rank("ordinal", descending=True).over(kind) <= (pl.len().over(kind) * TAIL_SHARE).ceil()
     )

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from railwright.simulate.network import SWITCH, Network
+from railwright.simulate.network import Network
 from railwright.simulate.packet_options import PacketOptions
 from railwright.simulate.results import Diagnosis
 from railwright.units import format_bytes, format_gbps, format_us
@@ -73,14 +73,13 @@ def explain(
             f"bottleneck: {_link_name(network, most)} ({format_gbps(float(network.link_gbps[most]))})"
             f" was {util[most]:.0%} busy, its queue reached {format_bytes(float(links['queue_max_bytes'][most]))}"
         )
-    switch = network.node_kind[network.link_src] == SWITCH
-    longest = float(raw["link_queue_max"][switch].max()) if switch.any() else 0.0
     first = options.classes[0]
     if first.kmax_bytes:
         if raw["counters"]["ecn_marks"] == 0:
+            longest = float(raw["class_queue_max"][0])
             told.append(
-                f"ECN never marked: the longest switch queue was {format_bytes(longest)},"
-                f" kmin_bytes of class {first.name!r} is {format_bytes(first.kmin_bytes)}"
+                f"ECN never marked: the longest switch queue of class {first.name!r} was {format_bytes(longest)},"
+                f" its kmin_bytes is {format_bytes(first.kmin_bytes)}"
             )
         else:
             told.append(
@@ -91,12 +90,26 @@ def explain(
     counters = raw["counters"]
     if counters["drops"]:
         told.append(
-            f"{counters['drops']:,} packets were lost ({counters['corrupted']:,} corrupted);"
+            f"{counters['drops']:,} packets were lost ({_reasons(raw['lost'])});"
             f" {counters['retransmitted_packets']:,} sent again, {counters['timeouts']:,} timeouts"
         )
     if counters["watchdog"]:
         told.append(f"the PFC watchdog took {counters['watchdog']:,} queues out of flow control")
     return told
+
+
+_REASONS = {
+    "lossy_queue": "at the threshold of a lossy queue",
+    "headroom": "beyond the headroom of a lossless queue",
+    "corrupted": "corrupted",
+    "link_down": "on a dead link",
+    "no_path": "without a path",
+    "watchdog": "by the PFC watchdog",
+}
+
+
+def _reasons(lost: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {_REASONS[reason]}" for reason, count in lost.items() if count)
 
 
 def _pause_story(options: PacketOptions, raw: dict[str, Any], pauses: pl.DataFrame) -> list[str]:

@@ -86,6 +86,9 @@ class SimulationResult:
             "pfc": {"pause_frames": counters.get("pause_frames"), "paused_us": counters.get("paused_us")},
             "ecn": {"marks": counters.get("ecn_marks")},
             "drops": counters.get("drops"),
+            "drop_reasons": {
+                name.removeprefix("drops_"): count for name, count in counters.items() if name.startswith("drops_")
+            },
             "bottleneck": [dict(link) for link in self.bottleneck],
             "engine": {
                 "name": self.setting.get("engine"),
