@@ -11,7 +11,7 @@ from pathlib import Path
 from railwright.errors import InputError
 
 PLAN_ENTRIES = ("plan.yaml", "catalog.yaml", "*.parquet")
-RESULT_ENTRIES = ("*.parquet", "*.csv", "result.json", "trace.json")
+RESULT_ENTRIES = ("*.parquet", "*.csv", "*.svg", "result.json", "trace.json")
 RUN_ENTRIES = ("plan", "results", "findings.json", "report.html")
 
 

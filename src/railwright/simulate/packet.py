@@ -200,7 +200,7 @@ def _carried(network: Network, raw: dict[str, Any]) -> pl.DataFrame:
         frame.join(moments, on="time_us", how="left", maintain_order="left")
         .with_columns(pl.col(name) - pl.col(name).shift(1, fill_value=0).over(over) for name in _SINCE)
         .with_columns(util=pl.col("bytes") * 8e-3 / (pl.col("gbps") * (pl.col("time_us") - pl.col("since_us"))))
-        .select("time_us", "since_us", *over, "bytes", "util", "ecn_marks", "pause_us")
+        .select("time_us", "since_us", *over, "from", "to", "bytes", "util", "ecn_marks", "pause_us")
     )
 
 
