@@ -22,7 +22,7 @@ from railwright.build.contract import (
     Vrf,
     Watchdog,
 )
-from railwright.build.route_filters import Filters, policy_name
+from railwright.build.route_filters import Filters, foreign_targets, policy_name
 
 FILE = "startup-config"
 _PROFILE_FIELDS = ("trust_dscp", "pfc", "watchdog", "marking")
@@ -119,10 +119,8 @@ def _read_bgp(reader: _Reader) -> Bgp | None:
 
 def _read_leaks(reader: _Reader) -> Iterator[Leak]:
     """Yield what VRFs take from each other: leaks by name, and imports of the route target of another VRF's VNI."""
-    owners = {str(vni): vrf for vrf, vni in reader.vrfs.items()}
     found = {vrf: list(leaks) for vrf, leaks in reader.leaked.items()}
-    for vrf, targets in reader.targets.items():
-        foreign = [owners[t] for t in sorted(targets) if owners.get(t, vrf) != vrf]
+    for vrf, foreign in foreign_targets(reader.targets, reader.vrfs):
         found.setdefault(vrf, []).extend((source, "") for source in foreign)
     for vrf, leaks in sorted(found.items()):
         if leaks:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from railwright.build.contract import Bgp, DeviceView, Leak, Neighbor, Place, Port, Reading, Vrf
-from railwright.build.route_filters import Filters, filters_of, leak_name, policy_name
+from railwright.build.route_filters import Filters, filters_of, foreign_targets, leak_name, policy_name
 
 FILE = "frr.conf"
 DAEMONS = "daemons"
@@ -154,6 +154,7 @@ class _State:
     aggregates: list[str] = field(default_factory=list)
     leaked: dict[str, list[str]] = field(default_factory=dict)
     leak_maps: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, list[str]] = field(default_factory=dict)
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -237,11 +238,14 @@ def bgp_of(state: _State) -> Bgp | None:
         neighbors.append(Neighbor(peer, found.unnumbered, remote, found.bfd or group.bfd, vrf, policy, limit))
         if policy:
             policies[policy] = state.filters.policy(policy, taken, given)
+    leaked = {vrf: set(sources) for vrf, sources in state.leaked.items()}
+    for vrf, foreign in foreign_targets(state.targets, state.vrfs):
+        leaked.setdefault(vrf, set()).update(foreign)
     leaks = tuple(
         Leak(
             vrf, tuple(sorted(sources)), state.filters.prefixes(state.leak_maps[vrf]) if vrf in state.leak_maps else ()
         )
-        for vrf, sources in sorted(state.leaked.items())
+        for vrf, sources in sorted(leaked.items())
     )
     return Bgp(
         state.asn,
@@ -283,6 +287,9 @@ def _bgp_line(state: _State, vrf: str, words: list[str], number: int, vrf_prefix
             source = words[2] if words[2] == "default" else words[2].removeprefix(vrf_prefix)
             state.leaked.setdefault(vrf, []).append(source)
         state.lines[f"leak/{vrf}"] = number
+    elif words[:2] in (["route-target", "import"], ["route-target", "both"]) and vrf != "default":
+        state.targets.setdefault(vrf, []).extend(word.rpartition(":")[2] for word in words[2:])
+        state.lines.setdefault(f"leak/{vrf}", number)
     elif words[0] == "aggregate-address":
         state.aggregates.append(words[1])
         state.lines[f"aggregate/{words[1]}"] = number

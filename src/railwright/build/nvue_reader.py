@@ -25,7 +25,7 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.places import yaml_lines
-from railwright.build.route_filters import Filters, policy_name
+from railwright.build.route_filters import Filters, foreign_targets, policy_name
 from railwright.errors import InputError
 
 FILE = "startup.yaml"
@@ -223,7 +223,8 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
         yield from ((*family, "aggregate-route", "/".join(parts[1:])), (*family, "aggregate-route"), family)
     elif parts[0] == "leak":
         family = ("vrf", parts[1], "router", "bgp", "address-family", "ipv4-unicast")
-        yield from ((*family, "route-import", "from-vrf", "list"), (*family, "route-import"), ("vrf", parts[1]))
+        evpn = (*family[:4], "route-import", "from-evpn")
+        yield from ((*family, "route-import", "from-vrf", "list"), (*family, "route-import"), evpn, ("vrf", parts[1]))
     elif parts[0] == "bgp":
         if parts[1:2] == ["neighbor"]:
             own = ("vrf", parts[2], "router", "bgp", "neighbor")
@@ -389,12 +390,19 @@ def _read_filters(tree: Mapping[str, Any]) -> Filters:
 
 
 def _read_leaks(tree: Mapping[str, Any], filters: Filters) -> Iterator[Leak]:
-    for vrf in sorted(_at(tree, "vrf")):
-        imported = _at(tree, "vrf", vrf, "router", "bgp", "address-family", "ipv4-unicast", "route-import", "from-vrf")
-        sources = tuple(sorted(_expanded(_at(imported, "list"))))
+    bgp = {vrf: _at(tree, "vrf", vrf, "router", "bgp") for vrf in sorted(_at(tree, "vrf"))}
+    targets = {
+        vrf: [target.rpartition(":")[2] for target in _at(own, "route-import", "from-evpn", "route-target")]
+        for vrf, own in bgp.items()
+    }
+    vnis = {vrf: int(vni) for vrf in bgp for vni in _at(tree, "vrf", vrf, "evpn", "vni") if vni.isdigit()}
+    foreign = dict(foreign_targets(targets, vnis))
+    for vrf, own in bgp.items():
+        imported = _at(own, "address-family", "ipv4-unicast", "route-import", "from-vrf")
+        sources = tuple(sorted({*_expanded(_at(imported, "list")), *foreign.get(vrf, ())}))
         if sources:
             used = _word(imported, "route-map")
-            yield Leak(vrf, sources, filters.prefixes(used) if used else ())
+            yield Leak(vrf, sources, filters.prefixes(used) if used and vrf not in foreign else ())
 
 
 def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:

@@ -13,6 +13,7 @@ import polars as pl
 
 from railwright.build import frr, host_views, hosts, names, nvue, opensm, sonic
 from railwright.build.contract import DeviceView
+from railwright.build.path_modes import shortfall
 from railwright.build.services import service_files
 from railwright.build.views import Target, device_views, retarget
 from railwright.design.plan import Plan
@@ -27,11 +28,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Build:
-    """Rendered files: relative path → text. ``systems`` is the operating system per switch, ``skipped`` why a box has none."""
+    """Rendered files: relative path → text. ``systems`` is the operating system per switch, ``skipped`` why a box has none.
+
+    ``shortfalls`` says per switch what its operating system cannot do of the plan's path mode.
+    """
 
     files: Mapping[str, str]
     systems: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+    shortfalls: Mapping[str, str] = field(default_factory=dict)
     platform: str | None = None
     convention: str | None = None
 
@@ -47,6 +52,7 @@ class Build:
             "convention": self.convention,
             "systems": dict(self.systems),
             "skipped": dict(self.skipped),
+            "shortfalls": dict(self.shortfalls),
             "files": sorted(self.files),
         }
 
@@ -84,6 +90,7 @@ def render_plan(
     contracts = contracts_for(moved, convention)
     files: dict[str, str] = {}
     shown: dict[str, str] = {}
+    shortfalls: dict[str, str] = {}
     peers: dict[int, str] = {}
     for nos in systems or (None,):
         say(f"views{f' for {nos}' if nos else ''}")
@@ -95,6 +102,9 @@ def render_plan(
             for file, text in renderer(view.nos).render(view).items():
                 files[f"{prefix}{view.name}/{file}"] = text
             shown[view.name] = view.nos
+            missing = shortfall(view.nos, view.balancing)
+            if missing:
+                shortfalls[view.name] = f"{view.nos}: {missing}"
     say("servers")
     for host in host_views.host_views(moved, contracts, peers):
         files |= {f"{host.name}/{file}": text for file, text in hosts.render(host, network_manager).items()}
@@ -105,7 +115,7 @@ def render_plan(
     files |= service_files(moved, shown)
     files[CONTRACT] = _contracts(contracts)
     skipped |= _others(moved, set(shown) | set(skipped))
-    return Build(files, shown, skipped, platform, convention)
+    return Build(files, shown, skipped, shortfalls, platform, convention)
 
 
 def _others(plan: Plan, known: set[str]) -> dict[str, str]:

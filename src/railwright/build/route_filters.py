@@ -6,7 +6,7 @@ are permits: a clause that permits gives the prefixes that its list permits, or 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railwright.build.contract import EVERYTHING, Bgp, Leak, Policy
@@ -32,6 +32,15 @@ def filters_of(bgp: Bgp) -> Iterator[tuple[str, tuple[str, ...], str]]:
 def policy_name(taken: str, given: str) -> str:
     """Return the name of the policy that applies the route map ``taken`` inwards and ``given`` outwards."""
     return _SUFFIX.sub("", taken or given)
+
+
+def foreign_targets(targets: Mapping[str, Iterable[str]], vnis: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
+    """Yield VRFs that import the EVPN route target (its number after the colon) of another VRF's VNI, and of which."""
+    owners = {str(vni): vrf for vrf, vni in vnis.items()}
+    for vrf, numbers in sorted(targets.items()):
+        foreign = sorted({owners[number] for number in numbers if owners.get(number, vrf) != vrf})
+        if foreign:
+            yield vrf, foreign
 
 
 @dataclass

@@ -79,7 +79,7 @@ def uneven_thresholds(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Thresholds that differ from those of most ports of the same rate and queue."""
     by = ["speed_gbps", "queue"]
     values = frames.queues.with_columns(value=pl.format("{} to {} bytes, {} percent", "kmin", "kmax", "percent"))
-    for row in _rare(values, by, "value").iter_rows(named=True):
+    for row in rare(values, by, "value").iter_rows(named=True):
         key = f"port/{row['port']}/marking/{row['queue']}"
         message = (
             f"queue {row['queue']} marks from {row['value']}; ports of {row['speed_gbps']:g}G elsewhere {row['usual']}"
@@ -89,7 +89,7 @@ def uneven_thresholds(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 
 def uneven_maps(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """DSCP and queue maps that differ from those of most switches."""
-    for row in _rare(frames.dscp, ["dscp"], "priority").iter_rows(named=True):
+    for row in rare(frames.dscp, ["dscp"], "priority").iter_rows(named=True):
         message = f"DSCP {row['dscp']} has priority {row['priority']}, on most switches {row['usual']}"
         yield Mistake("RW005", row["device"], f"DSCP {row['dscp']}", f"dscp/{row['dscp']}", message)
     lossless = frames.ports.filter(pl.col("pfc") != "")["device"].unique()
@@ -103,7 +103,7 @@ def uneven_maps(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     for device, dscp, priority in absent.select("device", "dscp", "usual").sort("device", "dscp").iter_rows():
         message = f"DSCP {dscp} is not mapped, on most switches it has priority {priority}"
         yield Mistake("RW005", device, f"DSCP {dscp}", f"dscp/{dscp}", message)
-    for row in _rare(frames.maps, ["priority"], "queue").iter_rows(named=True):
+    for row in rare(frames.maps, ["priority"], "queue").iter_rows(named=True):
         message = f"priority {row['priority']} uses queue {row['queue']}, on most switches {row['usual']}"
         yield Mistake("RW006", row["device"], f"priority {row['priority']}", f"priority/{row['priority']}", message)
 
@@ -122,7 +122,7 @@ def scheduling(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         message = f"lossless queue {queue} is strict and starves the others"
         yield Mistake("RW029", device, f"queue {queue}", f"queue/{queue}/scheduler", message)
     values = frames.schedulers.with_columns(value=pl.format("{} {}", "scheduler", pl.col("weight").fill_null(0)))
-    for row in _rare(values, ["queue"], "value").iter_rows(named=True):
+    for row in rare(values, ["queue"], "value").iter_rows(named=True):
         message = f"queue {row['queue']} is {row['value']}, on most switches {row['usual']}".replace(" 0", "")
         yield Mistake("RW029", row["device"], f"queue {row['queue']}", f"queue/{row['queue']}", message)
 
@@ -146,7 +146,7 @@ def cnp_queue(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         )
         yield Mistake("RW004", row["device"], f"DSCP {row['dscp']}", f"dscp/{row['dscp']}", message)
     usual = frames.nics.filter(pl.col("cnp_dscp").is_not_null())
-    for row in _rare(usual.with_columns(one=pl.lit(1)), ["one"], "cnp_dscp").iter_rows(named=True):
+    for row in rare(usual.with_columns(one=pl.lit(1)), ["one"], "cnp_dscp").iter_rows(named=True):
         message = f"sends CNPs with DSCP {row['cnp_dscp']}, most adapters with {row['usual']}"
         yield Mistake("RW004", row["device"], row["port"], f"nic/{row['port']}/cnp_dscp", message)
 
@@ -222,8 +222,8 @@ def watchdog_times(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         message = f"restores after {restoration} ms, before it can detect ({detection} ms)"
         yield Mistake("RW013", device, "watchdog", "watchdog/restoration_ms", message)
     for field in ("detection", "restoration"):
-        rare = _rare(times.filter(pl.col(field).is_not_null()).with_columns(one=pl.lit(1)), ["one"], field)
-        for row in rare.iter_rows(named=True):
+        odd = rare(times.filter(pl.col(field).is_not_null()).with_columns(one=pl.lit(1)), ["one"], field)
+        for row in odd.iter_rows(named=True):
             message = f"watchdog {field} is {row[field]} ms, on most switches {row['usual']} ms"
             yield Mistake("RW013", row["device"], "watchdog", f"watchdog/{field}_ms", message)
 
@@ -280,7 +280,7 @@ def adapters(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         values = frames.nics.filter(pl.col(field).is_not_null() & (pl.col("network") != ""))
         if values.is_empty():
             values = frames.nics.filter(pl.col(field).is_not_null())
-        for row in _rare(values, ["network"], field).iter_rows(named=True):
+        for row in rare(values, ["network"], field).iter_rows(named=True):
             now, usual = (value if value != "" else "none" for value in (row[field], row["usual"]))
             message = f"{what} {now}, on most adapters {usual}"
             yield Mistake(code, row["device"], row["port"], f"nic/{row['port']}/{field}", message)
@@ -422,7 +422,7 @@ def _lossless_queues(frames: Frames) -> pl.DataFrame:
     return lossless.with_columns(pl.col("priority").cast(pl.Int64)).join(frames.maps, on=["device", "priority"])
 
 
-def _rare(values: pl.DataFrame, by: list[str], column: str) -> pl.DataFrame:
+def rare(values: pl.DataFrame, by: list[str], column: str) -> pl.DataFrame:
     """Return the rows whose ``column`` is not what most devices have within ``by``, with that as ``usual``.
 
     Devices vote once each, so that a switch with many ports is not a majority by itself; a tie has no usual value.

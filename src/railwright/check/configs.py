@@ -16,14 +16,18 @@ import polars as pl
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
+from railwright.build import opensm, partitions
 from railwright.build.contract import CARRIES, Reading, project, statements
 from railwright.build.host_views import host_views
 from railwright.build.hosts import HostReading, host_statements
+from railwright.build.partitions import Partition, read_partitions
+from railwright.build.path_modes import shortfall
 from railwright.build.readings import Readings, read_configs
 from railwright.build.render import MANIFEST
 from railwright.build.services import routed_view
 from railwright.build.views import Target, device_views, retarget
 from railwright.check.config_frames import Frames, frames, paths_through
+from railwright.check.config_isolation import edge_sessions, leaks, partition_mistakes, port_membership
 from railwright.check.config_rules import Mistake, mistakes, own_mistakes
 from railwright.check.engine import RuleText
 from railwright.design.headroom import STEP_BYTES
@@ -49,6 +53,12 @@ _CODES = {
     "pfc": "RW003",
     "marking": "RW022",
     "headroom": "RW008",
+    "vlan": "RW037",
+    "vrf": "RW037",
+    "leak": "RW038",
+    "policy": "RW039",
+    "aggregate": "RW039",
+    "balancing": "RW041",
 }
 _HOST_CODES = {
     "mtu": "RW010",
@@ -66,6 +76,7 @@ _HOST_CODES = {
     "NCCL_SOCKET_IFNAME": "RW020",
 }
 _OTHER = "RW026"
+ISOLATION = (port_membership, leaks, edge_sessions)
 _LOSSLESS = ("xoff_bytes", "xon_bytes", "size_bytes")
 
 
@@ -85,17 +96,36 @@ def check_configs(directory: Path, plan: Plan | None = None) -> list[Finding]:
     readings = read_configs(directory)
     tables = frames(readings)
     if plan is None:
-        found = [*mistakes(readings, tables)]
+        found = [*mistakes(readings, tables), *(m for rule in ISOLATION for m in rule(readings, tables))]
         pairs, servers = _pairs_read(tables), [reading.view.name for reading in readings.servers]
     else:
-        found = [*_against(plan, directory, readings), *own_mistakes(readings, tables)]
+        found = [*_against(plan, directory, readings), *own_mistakes(readings, tables), *leaks(readings, tables)]
         pairs, servers = _pairs_planned(plan), plan.devices.filter(pl.col("role") == "server")["name"].to_list()
+    found += _partitions(directory, plan)
     for reading in readings.switches:
         found += [
             Mistake(code, reading.view.name, item, str(place), message)
             for code, item, message, place in reading.problems
         ]
     return _findings(found, readings, paths_through(pairs, servers))
+
+
+def _partitions(directory: Path, plan: Plan | None) -> Iterator[Mistake]:
+    """Yield what is wrong with the partitions of every InfiniBand fabric below ``opensm/``."""
+    planned: dict[str, list[Partition]] = {}
+    owners: dict[str, dict[int, str]] = {}
+    if plan is not None:
+        for network, contract in contracts_for(plan, None).items():
+            links = plan.links.filter(pl.col("network").cast(pl.String) == network)
+            for fabric in opensm.fabrics(plan, network) if contract.transport == "infiniband" and len(links) else ():
+                planned[fabric.name] = read_partitions(fabric.name, opensm.partitions(plan, fabric))
+                owners[fabric.name] = dict(fabric.nodes.select("guid", "name").iter_rows())
+    root = directory.resolve().parent if directory.resolve().name in CARRIES else directory
+    for file in sorted(root.glob(f"opensm/*/{partitions.FILE}")):
+        name = file.parent.name
+        path = f"opensm/{name}/{partitions.FILE}"
+        read = read_partitions(path, file.read_text(encoding="utf-8"))
+        yield from partition_mistakes(path, read, planned.get(name), owners.get(name, {}))
 
 
 def _pairs_read(tables: Frames) -> pl.DataFrame:
@@ -133,6 +163,11 @@ def _against(plan: Plan, directory: Path, readings: Readings) -> Iterator[Mistak
             if view.name in names:
                 known.add(view.name)
                 wanted += [(view.name, key, value) for key, value in statements(project(view))]
+                missing = shortfall(nos, view.balancing) if "balancing" in CARRIES[nos]["device"] else ""
+                if missing:
+                    yield Mistake(
+                        "RW041", view.name, "paths", "balancing", f"the plan wants {view.balancing}: {missing}"
+                    )
         said += [
             (r.view.name, key, value) for r in own if r.view.name in known for key, value in statements(project(r.view))
         ]
@@ -236,6 +271,10 @@ def _parts(key: str) -> tuple[str, str, tuple[str, ...]]:
         return "/".join(parts[1:at]), parts[at], tuple(parts[at + 1 :])
     if parts[0] == "nccl":
         return "NCCL", parts[1], ()
+    if parts[0] == "bgp" and parts[-1] in ("policy", "maximum_prefixes"):
+        return f"session {'/'.join(parts[3:-1])}", "policy", (parts[-1],)
+    if parts[0] in ("policy", "aggregate", "leak"):
+        return " ".join(parts[:2]), parts[0], tuple(parts[2:])
     return " ".join(parts[:2]) if parts[0] in ("dscp", "priority", "queue") else parts[0], parts[0], tuple(parts[1:])
 
 

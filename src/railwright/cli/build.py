@@ -9,7 +9,7 @@ import typer
 from railwright.cli.options import Directory, Json, PlanOrSpec, Quiet, Verbose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from railwright.build.readings import Readings
     from railwright.build.render import Build
@@ -188,6 +188,13 @@ def write_build(made: "Build", output: Path, more: "Callable[[Path], list[Path]]
     return manifest
 
 
+def _grouped(reasons: "Mapping[str, str]") -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for box, why in reasons.items():
+        found.setdefault(why, []).append(box)
+    return found
+
+
 def _print(made: "Build", output: Path, files: int, *, verbose: bool) -> None:
     from railwright.cli.output import print_table
 
@@ -197,6 +204,8 @@ def _print(made: "Build", output: Path, files: int, *, verbose: bool) -> None:
     rows: list[tuple[Any, ...]] = [(system, count) for system, count in sorted(counts.items())]
     print_table(("operating system", "switches"), rows)
     typer.echo(f"\n{files:,} files in {output}; check them any time: railwright check --configs {output}")
+    for why, boxes in _grouped(made.shortfalls).items():
+        typer.echo(f"{len(boxes):,} switches fall short of the plan's path mode: {why}")
     if made.skipped:
         typer.echo(f"{len(made.skipped):,} boxes have none" + ("" if verbose else " (-v says why)"))
         if verbose:
