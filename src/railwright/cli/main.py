@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str, str]] = {
         _STEP,
         "Simulate a collective on a plan, or your own flows on your own network.",
     ),
+    "tune": ("tune", "tune", _STEP, "Search the PFC, ECN and DCQCN settings that carry given traffic best."),
     "report": ("report", "report", _STEP, "Write the report of a plan: one HTML file that works offline."),
     "build": (
         "build",

@@ -1,6 +1,7 @@
 """PFC thresholds and DCQCN's parameters of a spec or a network file as fields of the packet engine's options."""
 
 from railwright.simulate.packet_options import Dcqcn
+from railwright.spec.cluster import Marking
 from railwright.spec.congestion import Pausing, RateControl
 
 PAUSING = {"alpha": "alpha", "xoff_bytes": "xoff", "xon_offset_bytes": "xon_offset"}
@@ -25,7 +26,14 @@ def pausing_options(given: Pausing | None) -> dict[str, float]:
     return {field: value for field, value in values.items() if value is not None}
 
 
-def rate_control_options(given: RateControl | None) -> Dcqcn:
-    """Return DCQCN's options; what ``given`` leaves out is the published value."""
+def rate_control_options(given: RateControl | None, base: Dcqcn = Dcqcn()) -> Dcqcn:
+    """Return DCQCN's options; what ``given`` leaves out is as in ``base``, by default the published value."""
     values = {} if given is None else {field: getattr(given, key) for field, key in RATE_CONTROL.items()}
-    return Dcqcn(**{field: value for field, value in values.items() if value is not None})
+    return base.model_copy(update={field: value for field, value in values.items() if value is not None})
+
+
+def class_fields(ecn: Marking | None, pfc: Pausing | None) -> dict[str, float]:
+    """Return the fields of `QosClass` that ``ecn`` and ``pfc`` set; alpha takes a fixed threshold back."""
+    marks = {"kmin_bytes": ecn.kmin, "kmax_bytes": ecn.kmax, "pmax": ecn.pmax} if ecn is not None else {}
+    pauses = pausing_options(pfc)
+    return {**marks, **({"xoff_bytes": 0.0} if "alpha" in pauses else {}), **pauses}
