@@ -90,7 +90,7 @@ def simulate(
             parser=parse_us,
             metavar="TIME",
             show_default=False,
-            help="Write all queues every so often, with -o.",
+            help="Write queues and rates of links every so often, with -o; as drawings too.",
         ),
     ] = 0.0,
     trace: Annotated[
@@ -163,10 +163,16 @@ def simulate(
         with new_folder(output, RESULT_ENTRIES, _PROOF) as folder:
             result.save(folder)
             shown.write_csv(folder / "flows.csv")
+            if series:
+                from railwright.report.series import write_series
+
+                write_series(result.engine.details["carried"], result.engine.details["queues"], folder)
             if trace:
                 from railwright.simulate.chrome_trace import write_chrome_trace
 
-                write_chrome_trace(result.engine.flows, folder / "trace.json")
+                details = result.engine.details
+                series_of = {name: details[name] for name in ("carried", "queues") if name in details}
+                write_chrome_trace(result.engine.flows, folder / "trace.json", **series_of)
     if as_json:
         print_json(result.as_dict())
     else:
