@@ -117,6 +117,16 @@ def simulate(
         raise InputError("give a plan (or spec), or --network with --flows, and not both", key="PLAN|SPEC")
     if options is not None and not own:
         raise InputError("is for a network of your own; the settings of a plan are in its spec", key="--options")
+    if own:
+        of_plans = {
+            "--ranks": ranks,
+            "--algorithm": algorithm,
+            "--background": background,
+            "--iterations": iterations > 1,
+        }
+        for key, value in of_plans.items():
+            if value:
+                raise InputError("is for collectives on a plan, not for flows of your own", key=key)
     if output is not None:
         check_folder(output, RESULT_ENTRIES, _PROOF)
     if source is not None:
@@ -157,6 +167,7 @@ def simulate(
                 seed=seed or 0,
                 sample_us=series,
                 options_file=options,
+                fail=tuple(fail or ()),
             )
         shown = named_flows(result, network)
     if output is not None:

@@ -3,6 +3,7 @@
 The result has the keys of every simulation: ``algbw`` and ``busbw`` are all bytes over the time until the last flow ends.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import PacketOptions, infiniband, parse_options, rocev2
-from railwright.simulate.packet_plan import engine_result
+from railwright.simulate.packet_plan import engine_result, plan_changes
 from railwright.simulate.results import SimulationResult
 from railwright.simulate.run import PATHS, bottlenecks
 from railwright.spec.cluster import Transport
@@ -32,12 +33,14 @@ def simulate_own(
     seed: int = 0,
     sample_us: float = 0.0,
     options_file: Path | None = None,
+    fail: Sequence[str] = (),
 ) -> SimulationResult:
     """Run the flows of ``flows_file`` (CSV) on the network of ``network_file`` (YAML), see `network_file`.
 
     ``paths`` (default ``ecmp``) is how flows without a path of their own go. A flow that cannot finish has a null
     ``finish_us``, and the result a diagnosis. ``sample_us``: time between two looks at all queues (packet engine, 0: never).
-    ``options_file`` (see `options_file`, packet engine) is what else the engine is told; its profile replaces ``transport``.
+    ``fail`` lists failures (see `failures`), beside what the options change. ``options_file`` (see `options_file`, packet
+    engine) is what else the engine is told; its profile replaces ``transport``.
     Raises InputError for wrong files and settings.
     """
     for key, value, allowed in (("engine", engine, ENGINES), ("paths", paths or "ecmp", PATHS)):
@@ -50,15 +53,16 @@ def simulate_own(
     if engine == "flow":
         way = paths or "ecmp"
         constants = calibrated("credits" if transport == "infiniband" else "dcqcn+pfc", way)
-        options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way)
+        options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way, fail=tuple(fail))
         result = simulate_flows(user.network, traffic, options, seed, pinned=pinned)
     else:
         settings = _options(options_file, transport, paths, sample_us)
         transport, way = settings.transport, settings.paths
+        network, changes = plan_changes(user.network, fail, seed)
         packets = simulate_packets(
-            user.network,
+            network,
             traffic,
-            settings.model_copy(update={"latency_budget": True}),
+            settings.model_copy(update={"latency_budget": True, "changes": (*settings.changes, *changes)}),
             seed,
             pinned=pinned,
             thresholds=user.thresholds,
@@ -73,6 +77,7 @@ def simulate_own(
             "options": options_file.name if options_file is not None else None,
             "transport": transport,
             "paths": way,
+            "fail": list(fail),
             "seed": seed,
         },
         time_us=result.finish_us,
