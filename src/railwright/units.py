@@ -219,6 +219,11 @@ def format_w(value: float) -> str:
     return _format(value, ((1e6, "MW"), (1e3, "kW"), (1, "W")))
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with its words: ``1 rack is``, ``1,200 racks are``."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def format_usd(value: float) -> str:
     """Return US dollars with thousands separators: ``$1,234,567``."""
     return f"${value:,.0f}"

@@ -18,6 +18,7 @@ from railwright.design.design import design_plan
 from railwright.design.plan import Plan
 from railwright.findings import Finding
 from railwright.spec.cluster import ClusterSpec
+from railwright.units import format_w
 
 Changes = dict[str, Any]
 
@@ -30,6 +31,7 @@ CLEAN: Changes = {
     "cluster": {"servers": 64, "server": "hgx-h100"},
     "backend": {"topology": "rail-optimized", "switch": "generic-64x800"},
     "cabling": {"equal_twin_lengths": True, "forbid": ["dac"]},
+    "sites": [{"name": "hall", "racks": {"pdu_power": "44 kW"}}],
     **{network: {"enabled": False} for network in ("frontend", "storage", "management")},
 }
 SR4 = {
@@ -45,7 +47,7 @@ DR4 = {
     "b": "generic-800g-2xdr4-osfp-ihs",
 }
 OS2, OM4 = {"cable": "generic-os2-mpo12"}, {"cable": "generic-om4-mpo12"}
-WIDE = [{"name": "hall", "racks": {"pitch": "8 m"}}]
+WIDE = [{"name": "hall", "racks": {"pitch": "8 m", "pdu_power": "44 kW"}}]
 
 
 def merged(changes: Changes) -> Changes:
@@ -123,6 +125,7 @@ BROKEN: dict[str, Broken] = {
     "RW714": Broken({"backend": {"switch": "sn5600"}}),
     "RW715": Broken(tables=weak_supplies),
     "RW716": Broken(racks(feeds=1)),
+    "RW717": Broken(racks(pdu_power=None)),
     "RW721": Broken(STANDARD_PLANT),
     "RW722": Broken(STANDARD_PLANT),
     "RW723": Broken(parts(DR4 | OS2, patch_panels=2, splices=12)),
@@ -178,6 +181,24 @@ def test_a_physical_rule_is_silent_on_a_clean_plan_and_speaks_on_a_broken_one(co
     findings = found(broken.tables(plan) if broken.tables is not None else plan, code)
     assert findings
     assert all(finding.message and finding.fix for finding in findings)
+
+
+def test_a_load_just_above_its_limit_is_told_apart_from_it() -> None:
+    rack = clean_plan().racks["rack_id"].min()
+    drawn = clean_plan().devices.filter(pl.col("rack") == rack)["power_w"].sum()
+    tight = clean_plan().with_tables(racks=clean_plan().racks.with_columns(power_limit_w=pl.lit(drawn - 0.25)))
+    (finding,) = found(tight, "RW701")
+    draws, _, limit = finding.message.partition(" draws ")[2].partition(":")[0].partition(" of ")
+    assert draws != limit
+    assert (draws, limit) == (f"{drawn:,.3f} W", f"{drawn - 0.25:,.3f} W")
+
+
+@pytest.mark.parametrize(("pdus", "feeds", "left"), [(2, 2, 1), (3, 3, 2), (4, 2, 2), (6, 3, 4), (2, 1, 2)])
+def test_the_load_that_a_pdu_of_unknown_size_has_to_carry_is_said(pdus: int, feeds: int, left: int) -> None:
+    plan = plan_of({**racks(feeds=feeds, pdu_power=None), "management": {"pdus_per_rack": pdus}})
+    worst = plan.devices.group_by("rack").agg(pl.col("power_w").sum())["power_w"].max()
+    (finding,) = found(plan, "RW717")
+    assert f"has to carry {format_w(worst / left)}" in finding.message
 
 
 def test_every_physical_rule_has_its_test() -> None:

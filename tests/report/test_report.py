@@ -115,3 +115,25 @@ def test_the_collectives_table_compares_the_engines_at_one_size() -> None:
     content = collect(plan, [], survey(plan))
     assert {row[2] for row in content.collectives} == {"analytic", "flow"}
     assert {row[3] for row in content.collectives} == {"1 GiB"}
+
+
+@pytest.mark.parametrize("name", ["rail-only-128", "dual-site-frontend", "h100-superpod-4su"])
+def test_decisions_and_drawings_are_written_for_people(name: str) -> None:
+    plan = plan_of(name)
+    content = collect(plan, [], survey(plan))
+    for reason in content.reasons:
+        assert "_" not in reason["what"]
+        assert not re.search(r"\bTrue\b|\bFalse\b|\d\.0\b", reason["value"]), reason
+    for network in ("backend", "frontend", "storage"):
+        figure = draw(overview(plan, network))
+        labels = [note.text for note in figure.layout.annotations]
+        assert labels
+        assert not any("_" in text for text in [*labels, *figure.layout.yaxis.ticktext])
+        assert all(note.bgcolor for note in figure.layout.annotations)
+
+
+def test_every_label_of_a_drawing_stands_at_its_box() -> None:
+    view = overview(plan_of("rail-only-128"))
+    labelled = view.boxes.filter(pl.col("label") != "").select("label", "x", "tier").rows()
+    drawn = [(note.text, note.x, note.y) for note in draw(view).layout.annotations]
+    assert sorted(drawn) == sorted(labelled)

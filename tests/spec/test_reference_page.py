@@ -30,4 +30,4 @@ def test_keys_know_their_values_and_defaults():
         "30 min",
     )
     assert keys["economics.prices.KEY.date"].kind == "date: `2025-03`"
-    assert keys["sites[].racks.feeds"].kind == "`1`, `2`"
+    assert keys["sites[].racks.feeds"].kind == "`1`, `2`, `3`"

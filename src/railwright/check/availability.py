@@ -7,7 +7,7 @@ import polars as pl
 from railwright.check.engine import Hit, rule
 from railwright.check.views import examples, switch_capacity
 from railwright.design.plan import Plan
-from railwright.units import format_ratio
+from railwright.units import counted, format_ratio
 
 
 def _by_site(plan: Plan, role: str) -> dict[str, int]:
@@ -44,7 +44,8 @@ def single_homed_servers(plan: Plan) -> Iterator[Hit]:
     if len(single):
         yield Hit(
             "frontend servers",
-            f"{len(single)} servers hang on one leaf (attach: {plan.spec.frontend.attach}): {examples(single['a_device'])}",
+            f"{counted(len(single), 'server hangs', 'servers hang')} on one leaf (attach: {plan.spec.frontend.attach}): "
+            f"{examples(single['a_device'])}",
         )
 
 
@@ -104,8 +105,8 @@ def frontend_beyond_target(plan: Plan) -> Iterator[Hit]:
     if len(beyond):
         yield Hit(
             "frontend leaves",
-            f"{len(beyond)} leaves exceed {format_ratio(target)}, the worst ({beyond['name'][0]}) with "
-            f"{format_ratio(beyond['ratio'][0])}",
+            f"{counted(len(beyond), 'leaf exceeds', 'leaves exceed')} {format_ratio(target)}, the worst ({beyond['name'][0]}) "
+            f"with {format_ratio(beyond['ratio'][0])}",
         )
 
 

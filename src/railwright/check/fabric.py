@@ -9,7 +9,7 @@ from railwright.check.views import PLURALS, examples, pair_links, switch_capacit
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.findings import Severity
-from railwright.units import format_gbps, format_ratio
+from railwright.units import counted, format_gbps, format_ratio
 
 FIBRE_US_PER_KM = 4.9
 """Group delay of standard single-mode fibre, us per km one way (ITU-T G.652, index 1.468)."""
@@ -116,8 +116,8 @@ def radix_overrun(plan: Plan) -> Iterator[Hit]:
         first = rows.row(0, named=True)
         yield Hit(
             f"{network} {model}",
-            f"{len(rows)} switches use up to cage {_top(rows['last'])}, but {model} has {first['cages']} "
-            f"({examples(rows['name'])})",
+            f"{counted(len(rows), 'switch uses', 'switches use')} up to cage {_top(rows['last'])}, but {model} has "
+            f"{first['cages']} ({examples(rows['name'])})",
         )
 
 
@@ -195,7 +195,8 @@ def stretched_backend(plan: Plan) -> Iterator[Hit]:
     target = plan.spec.backend.latency_target_ns / 1000
     yield Hit(
         "backend",
-        f"{len(spanning)} links join sites up to {distance_km:g} km apart: {added:g} us of fibre per round trip against a "
+        f"{counted(len(spanning), 'link joins', 'links join')} sites up to {distance_km:g} km apart: {added:g} us of fibre per "
+        "round trip against a "
         f"port-to-port target of {target:g} us",
     )
 

@@ -8,6 +8,7 @@ from railwright.check.channels import hits
 from railwright.check.engine import Hit, rule
 from railwright.design.plan import Plan
 from railwright.design.sockets import find_sockets
+from railwright.units import counted
 
 TWIN_LENGTHS_DIFFER = 0.2
 """Share by which the two fibres of a twin-port module may differ (NVIDIA: about the same length; the figure is ours)."""
@@ -113,7 +114,7 @@ def mixed_legs(plan: Plan) -> Iterator[Hit]:
     if len(mixed):
         yield Hit(
             _port(plan, mixed["port_id"][0]),
-            f"{len(mixed):,} modules have a straight cord in one connector and a splitter in the other",
+            f"{counted(len(mixed), 'module has', 'modules have')} a straight cord in one connector and a splitter in the other",
         )
 
 
@@ -168,7 +169,8 @@ def twin_lengths(plan: Plan) -> Iterator[Hit]:
         worst = spread.row(0, named=True)
         yield Hit(
             _port(plan, worst["port"]),
-            f"{len(spread):,} modules have fibres of different lengths, the worst {worst['least']:g} m and {worst['most']:g} m",
+            f"{counted(len(spread), 'module has', 'modules have')} fibres of different lengths, the worst {worst['least']:g} m "
+            f"and {worst['most']:g} m",
         )
 
 
@@ -182,7 +184,8 @@ def shared_cages(plan: Plan) -> Iterator[Hit]:
     if len(shared):
         yield Hit(
             _port(plan, int(shared["first"].to_numpy().min())),
-            f"{len(shared):,} cages carry {shared['ports'].to_numpy().max()} backend ports each, which fail together",
+            f"{counted(len(shared), 'cage carries', 'cages carry')} {shared['ports'].to_numpy().max()} backend ports each, which "
+            "fail together",
         )
 
 

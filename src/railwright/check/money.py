@@ -10,6 +10,7 @@ from railwright.check.views import examples
 from railwright.design.bom import unpriced as unpriced_rows
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
+from railwright.units import counted
 
 
 @rule("RW901")
@@ -22,7 +23,8 @@ def unpriced(plan: Plan) -> Iterator[Hit]:
         models = plan.devices["model"].unique().drop_nulls().sort()
         missing = models.filter(~models.is_in(list(plan.spec.economics.prices)))
     if len(missing):
-        yield Hit("economics.prices", f"{len(missing)} kinds of item have no price: {examples(missing, 6)}")
+        kinds = counted(len(missing), "kind of item has", "kinds of item have")
+        yield Hit("economics.prices", f"{kinds} no price: {examples(missing, 6)}")
 
 
 @rule("RW902")

@@ -10,7 +10,7 @@ from railwright.check.views import examples
 from railwright.design.plan import Plan
 from railwright.design.power import rack_loads
 from railwright.findings import Severity
-from railwright.units import format_w
+from railwright.units import counted, format_w
 
 
 @rule("RW701")
@@ -24,10 +24,11 @@ def rack_power(plan: Plan) -> Iterator[Hit]:
     )
     if len(over):
         worst = over.sort("power_w", descending=True).row(0, named=True)
+        draw_w, limit_w = _told_apart(worst["power_w"], worst["power_limit_w"], format_w, "W")
         yield Hit(
             "racks",
-            f"{len(over)} racks are above their limit, the worst ({worst['name']}) draws {format_w(worst['power_w'])} of "
-            f"{format_w(worst['power_limit_w'])}: {examples(over['name'])}",
+            f"{counted(len(over), 'rack is', 'racks are')} above the limit, the worst ({worst['name']}) draws {draw_w} of "
+            f"{limit_w}: {examples(over['name'])}",
         )
 
 
@@ -53,7 +54,8 @@ def rack_height(plan: Plan) -> Iterator[Hit]:
         worst = over.sort("used", descending=True).row(0, named=True)
         yield Hit(
             "racks",
-            f"{len(over)} racks are over-full, the worst ({worst['name']}) needs {worst['used']} of {worst['height_ru']} RU",
+            f"{counted(len(over), 'rack is', 'racks are')} over-full, the worst ({worst['name']}) needs "
+            f"{worst['used']} of {worst['height_ru']} RU",
         )
 
 
@@ -77,7 +79,7 @@ def link_without_cable(plan: Plan) -> Iterator[Hit]:
         pl.col("label_a", "label_b").first(), pl.len(), length_m=pl.col("length_m").max()
     )
     for row in grouped.iter_rows(named=True):
-        more = f"; {row['len'] - 1:,} more cables alike" if row["len"] > 1 else ""
+        more = f"; {counted(row['len'] - 1, 'more cable', 'more cables')} alike" if row["len"] > 1 else ""
         yield Hit(
             f"{row['label_a']} - {row['label_b']}",
             f"{row['reason']}{more}",
@@ -99,7 +101,7 @@ def two_modules_in_a_cage(plan: Plan) -> Iterator[Hit]:
     )
     for row in twice.sort("device_id", "cage").head(1).iter_rows(named=True):
         name = plan.devices.filter(pl.col("device_id") == row["device_id"])["name"].item()
-        others = f"; {len(twice) - 1:,} more cages alike" if len(twice) > 1 else ""
+        others = f"; {counted(len(twice) - 1, 'more cage', 'more cages')} alike" if len(twice) > 1 else ""
         yield Hit(f"{name} cage {row['cage']}", f"{' and '.join(row['part'])} in one cage{others}")
 
 
@@ -117,7 +119,7 @@ def lanes_used_twice(plan: Plan) -> Iterator[Hit]:
             name = plan.devices.filter(pl.col("device_id") == module["device_id"])["name"].item()
             yield Hit(
                 f"{name} cage {module['cage']}",
-                f"ports of {module['part']} share {what} lanes; {len(wrong):,} modules in all",
+                f"ports of {module['part']} share {what} lanes; {counted(len(wrong), 'module', 'modules')} in all",
             )
 
 
@@ -125,7 +127,7 @@ def lanes_used_twice(plan: Plan) -> Iterator[Hit]:
 def rack_weight(plan: Plan) -> Iterator[Hit]:
     """Racks that weigh more than they may."""
     yield from _over(
-        rack_loads(plan), "weight_kg", "weight_limit_kg", lambda kilograms: f"{kilograms:,.0f} kg", "weighs"
+        rack_loads(plan), "weight_kg", "weight_limit_kg", lambda kilograms: f"{kilograms:,.0f} kg", "kg", "weighs"
     )
 
 
@@ -139,13 +141,37 @@ def module_power(plan: Plan) -> Iterator[Hit]:
 def feed_lost(plan: Plan) -> Iterator[Hit]:
     """Racks whose PDUs are overloaded when one feed fails."""
     loads = rack_loads(plan)
-    yield from _over(loads, "power_w", "left_w", format_w, "draws, when one feed fails,")
+    yield from _over(loads, "power_w", "left_w", format_w, "W", "draws, when one feed fails,")
+
+
+@rule("RW717")
+def feeds_unknown(plan: Plan) -> Iterator[Hit]:
+    """Sites whose PDUs cannot be held against their load, since nobody said what one carries."""
+    loads = rack_loads(plan).filter(pl.col("pdu_w").is_null() & (pl.col("pdus") > 0))
+    each = loads.with_columns(
+        each=pl.col("power_w")
+        / pl.when(pl.col("feeds") > 1)
+        .then(pl.col("pdus") - (pl.col("pdus") / pl.col("feeds")).ceil())
+        .otherwise(pl.col("pdus"))
+    ).sort("each", "rack_id", descending=[True, False], nulls_last=True)
+    for (site,), rows in each.group_by(["site"], maintain_order=True):
+        worst = rows.row(0, named=True)
+        apart = worst["feeds"] > 1 and worst["pdus"] > 1
+        yield Hit(
+            str(site),
+            f"what a PDU carries is not given, so circuits are not checked: a PDU of {worst['name']} has to carry "
+            + (
+                f"{format_w(worst['each'])} when one feed fails"
+                if apart
+                else f"{format_w(worst['power_w'] / worst['pdus'])}"
+            ),
+        )
 
 
 @rule("RW713")
 def rack_cooling(plan: Plan) -> Iterator[Hit]:
     """Racks that give off more heat than is taken away."""
-    yield from _over(rack_loads(plan), "power_w", "cooling_limit_w", format_w, "gives off")
+    yield from _over(rack_loads(plan), "power_w", "cooling_limit_w", format_w, "W", "gives off")
 
 
 @rule("RW714")
@@ -181,15 +207,25 @@ def single_feed(plan: Plan) -> Iterator[Hit]:
             yield Hit(site.name, "its racks have one power feed")
 
 
-def _over(loads: pl.DataFrame, column: str, limit: str, show: Callable[[float], str], verb: str) -> Iterator[Hit]:
+def _over(
+    loads: pl.DataFrame, column: str, limit: str, show: Callable[[float], str], unit: str, verb: str
+) -> Iterator[Hit]:
     """Yield a hit for the racks whose ``column`` is above their ``limit``; racks without a limit are left out."""
     over = loads.filter(pl.col(column) > pl.col(limit) * (1 + 1e-9)).sort(
         pl.col(column) / pl.col(limit), "rack_id", descending=[True, False]
     )
     if len(over):
         worst = over.row(0, named=True)
+        borne, allowed = _told_apart(worst[column], worst[limit], show, unit)
         yield Hit(
             worst["name"],
-            f"{verb} {show(worst[column])}, {show(worst[limit])} are allowed; {len(over):,} racks in all: "
-            f"{examples(over['name'])}",
+            f"{verb} {borne}, {allowed} are allowed; {counted(len(over), 'rack', 'racks')} in all: {examples(over['name'])}",
         )
+
+
+def _told_apart(value: float, limit: float, show: Callable[[float], str], unit: str) -> tuple[str, str]:
+    """Return both as ``show`` writes them, with as many digits as tell them apart where that rounds them to the same."""
+    for write in (show, *(f"{{:,.{digits}f}} {unit}".format for digits in (0, 3, 6))):
+        if write(value) != write(limit):
+            return write(value), write(limit)
+    return f"{value!r} {unit}", f"{limit!r} {unit}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from railwright.cli.options import Directory, Json, MaybeDirectory, Quiet, Seed, Verbose
-from railwright.units import format_ratio, format_usd, format_w, parse_count
+from railwright.units import counted, format_ratio, format_usd, format_w, parse_count
 
 _Gpus = Annotated[int, typer.Option("--gpus", parser=parse_count, metavar="N", help="GPUs in total.")]
 
@@ -136,13 +136,15 @@ def print_summary(summary: dict[str, Any], *, verbose: bool = False) -> None:
             )
             for name, network in summary["networks"].items()
         ),
-        title=f"{cluster['name']}: {cluster['gpus']:,} GPUs in {cluster['servers']:,} servers",
+        title=f"{cluster['name']}: {cluster['gpus']:,} GPUs in {counted(cluster['servers'], 'server', 'servers')}",
     )
     power = format_w(totals["power_w"])
-    unknown = f" and {totals['power_unknown']:,} boxes of unknown draw" if totals["power_unknown"] else ""
+    unknown = (
+        f" and {counted(totals['power_unknown'], 'box', 'boxes')} of unknown draw" if totals["power_unknown"] else ""
+    )
     price = format_usd(totals["known_price_usd"])
-    unpriced = f" and {totals['unpriced']:,} pieces without a price" if totals["unpriced"] else ""
-    typer.echo(f"\n{totals['rack_count']:,} racks; {power}{unknown}; {price}{unpriced}")
+    unpriced = f" and {counted(totals['unpriced'], 'piece', 'pieces')} without a price" if totals["unpriced"] else ""
+    typer.echo(f"\n{counted(totals['rack_count'], 'rack', 'racks')}; {power}{unknown}; {price}{unpriced}")
     if verbose:
         print_table(
             ("network", "choice", "value", "why"),

@@ -11,7 +11,7 @@ import polars as pl
 from railwright.check.views import switch_capacity
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
-from railwright.units import format_data, format_gbps, format_ratio
+from railwright.units import counted, format_data, format_gbps, format_ratio
 
 FIBRE_US_PER_KM = 4.9
 """One-way delay of single-mode fibre (ITU-T G.652, group index 1.468)."""
@@ -49,7 +49,7 @@ def frontend_and_backend(plan: Plan) -> Comparison:
             (
                 "Endpoints",
                 _frontend_endpoints(plan),
-                f"{gpus:,} GPUs with {server.backend.count} x {nic} NICs per server ({servers:,} servers)",
+                f"{gpus:,} GPUs with {server.backend.count} x {nic} NICs per server ({counted(servers, 'server', 'servers')})",
             ),
             ("Transport", "TCP/IP over Ethernet", _transport_name(plan)),
             ("Loss tolerance", "routine: TCP retransmits", _loss_tolerance(plan)),
@@ -216,7 +216,7 @@ def _built_as(plan: Plan, network: str) -> str:
     if switches.is_empty():
         return "not built"
     counts = switches.group_by("role", maintain_order=True).len().iter_rows()
-    return ", ".join(f"{count:,} {role}" for role, count in counts) + f"; {len(links):,} links"
+    return ", ".join(f"{count:,} {role}" for role, count in counts) + f"; {counted(len(links), 'link', 'links')}"
 
 
 def _isolation(plan: Plan, network: str) -> str:

@@ -3,6 +3,7 @@
 The simulations are runs of `simulate.run`; this module adds none of its own numbers, it only lays them out.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,10 @@ from railwright.simulate.goodput import goodput_share
 from railwright.simulate.latency import ADAPTERS_US, latency_budget
 from railwright.simulate.plan_network import ASSUMED_LENGTH_M, NS_PER_M, SCALE_UP_HOP_NS, UNKNOWN_SWITCH_NS
 from railwright.simulate.survey import Survey
-from railwright.units import format_bytes, format_us, format_usd, format_w
+from railwright.units import counted, format_bytes, format_gbps, format_ratio, format_us, format_usd, format_w
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_WHOLE = re.compile(r"(\d)\.0\b")
 DRAWN_NETWORKS = ("backend", "frontend", "storage")
 
 
@@ -83,7 +86,7 @@ def collect(plan: Plan, findings: Sequence[Finding], survey: Survey) -> Content:
             matrix_chart(survey.matrix, survey.matrix_labels, survey.matrix_unit),
         ),
         comparisons=compare_networks(plan),
-        reasons=plan.reasons,
+        reasons=tuple(_decision(reason) for reason in plan.reasons),
         assumptions=tuple(_assumptions(plan, survey)),
         unverified=tuple(_unverified(plan)),
         engines=f"engines: {', '.join(survey.engines)}",
@@ -111,13 +114,18 @@ def _cards(figures: Mapping[str, Any], findings: Sequence[Finding]) -> tuple[tup
     unknown_power = totals.get("power_unknown", 0)
     return (
         ("GPUs", f"{figures['cluster']['gpus']:,}"),
-        ("servers", f"{figures['cluster']['servers']:,}"),
+        ("server" if figures["cluster"]["servers"] == 1 else "servers", f"{figures['cluster']['servers']:,}"),
         ("switches", f"{switches:,}"),
         ("links", f"{sum(network['links'] for network in networks.values()):,}"),
         ("racks", f"{totals['rack_count']:,}"),
-        (f"power{f' ({unknown_power} boxes unknown)' if unknown_power else ''}", format_w(totals["power_w"])),
         (
-            "price" if price is not None else f"known price ({totals['unpriced']:,} pieces unpriced)",
+            f"power ({counted(unknown_power, 'box', 'boxes')} unknown)" if unknown_power else "power",
+            format_w(totals["power_w"]),
+        ),
+        (
+            "price"
+            if price is not None
+            else f"known price ({counted(totals['unpriced'], 'piece', 'pieces')} unpriced)",
             format_usd(price if price is not None else known) if price is not None or known else "unknown",
         ),
         ("errors / warnings", f"{counts['error']} / {counts['warning']}"),
@@ -152,7 +160,7 @@ def _counts(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 other,
                 f"{network['links']:,}",
                 f"{network['cables']:,}",
-                f"{network['oversubscription']:.3g}:1",
+                format_ratio(network["oversubscription"]),
             )
         )
     return rows
@@ -182,6 +190,23 @@ def _latency_rows(budget: pl.DataFrame) -> list[tuple[str, ...]]:
         tuple("–" if value is None else value if isinstance(value, str) else f"{value:.3g}" for value in row)
         for row in budget.iter_rows()
     ]
+
+
+def _decision(reason: Mapping[str, str]) -> dict[str, str]:
+    """Return a decision as people read it: rates and ratios with their units, no programming-language spelling."""
+    name, _, part = reason["what"].partition(".")
+    value = reason["value"]
+    number = float(value) if _NUMBER.fullmatch(value) else None
+    if value in ("True", "False"):
+        value = "yes" if value == "True" else "no"
+    elif number is not None and name.endswith("_gbps"):
+        name, value = name.removesuffix("_gbps"), format_gbps(number)
+    elif number is not None and name.endswith("oversubscription"):
+        value = format_ratio(number)
+    else:
+        value = _WHOLE.sub(r"\1", value.strip("[]"))
+    what = name.replace("_", " ").replace("-", " ")
+    return {**reason, "what": f"{what} ({part})" if part else what, "value": value}
 
 
 def _assumptions(plan: Plan, survey: Survey) -> list[str]:

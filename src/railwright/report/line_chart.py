@@ -15,6 +15,7 @@ from railwright.report.topology_view import NEUTRAL, RAIL_COLOURS
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 44, 52
 _LEGEND_ROW = 18
+_LEGEND_GAP = 10
 _TICKS = 6
 
 _TEMPLATE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{ width }} {{ height }}" width="{{ width }}"\
@@ -63,7 +64,7 @@ def line_chart(
     """Return the drawing; labels say the units. Axes start at 0 unless logarithmic (then all values must be above 0)."""
     keys_per_row = 2
     rows = math.ceil(len(lines) / keys_per_row)
-    height = HEIGHT + rows * _LEGEND_ROW
+    height = HEIGHT + _LEGEND_GAP + rows * _LEGEND_ROW
     right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
     across = _Axis([value for line in lines for value in line.x], _LEFT, right, log=log_x)
     up = _Axis([value for line in lines for value in line.y], bottom, _TOP, log=log_y)
@@ -79,7 +80,7 @@ def line_chart(
                 "dashed": line.dashed,
                 "marks": spots if line.marked else [],
                 "key_x": _LEFT + column * (right - _LEFT) // keys_per_row,
-                "key_y": HEIGHT + row * _LEGEND_ROW,
+                "key_y": HEIGHT + _LEGEND_GAP + row * _LEGEND_ROW,
             }
         )
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_TEMPLATE)

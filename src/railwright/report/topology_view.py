@@ -40,7 +40,17 @@ PLURALS = {
     "border": "border leaves",
     "server": "servers",
     "head": "head nodes",
+    "service": "service nodes",
+    "storage": "storage boxes",
+    "appliance": "appliances",
+    "firewall": "firewalls",
+    "load_balancer": "load balancers",
+    "external": "external routers",
+    "oob": "out-of-band switches",
+    "tor": "access switches",
 }
+LABEL_SHIFT = 20
+"""Pixels from the middle of a box to its label."""
 
 RAIL_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8B5A2B", "#7A68B3")
 NEUTRAL = "#6B7280"
@@ -116,16 +126,19 @@ def draw(view: View, height: int = 520) -> go.Figure:
     for (tier,), rows in view.boxes.sort("tier", "x").group_by(["tier"], maintain_order=True):
         crowded = rows.height > 24
         figure.add_scatter(
-            x=rows["x"].to_list(), y=rows["tier"].to_list(), mode="markers+text", showlegend=False,
-            text=rows["label"].to_list(), customdata=rows["hover"].to_list(),
-            textposition="bottom center" if tier == 0 else "top center",
-            textfont={"size": 9 if crowded else 11},
+            x=rows["x"].to_list(), y=rows["tier"].to_list(), mode="markers", showlegend=False,
+            customdata=rows["hover"].to_list(),
             hovertemplate="%{customdata}<extra></extra>",
             marker={
                 "symbol": "square", "size": 12 if crowded else 20, "line": {"color": "#1F2937", "width": 1},
                 "color": [rail_colour(rail) if rail is not None else "#D1D5DB" for rail in rows["rail"]],
             },
         )  # fmt: skip
+        for x, label in rows.filter(pl.col("label") != "").select("x", "label").iter_rows():
+            figure.add_annotation(
+                x=x, y=tier, text=label, showarrow=False, yshift=-LABEL_SHIFT if tier == 0 else LABEL_SHIFT,
+                font={"size": 9 if crowded else 11}, bgcolor="rgba(255,255,255,0.85)", borderpad=1,
+            )  # fmt: skip
     tiers = sorted(view.boxes["tier"].unique().to_list())
     figure.update_layout(
         title=view.title, height=height, template="plotly_white", margin={"l": 70, "r": 20, "t": 50, "b": 30},
@@ -226,7 +239,7 @@ def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
             label=pl.when(pl.col("count") > 1).then(pl.format("{} ({})", "box", "count")).otherwise("box"),
             hover=pl.when(pl.col("count") > 1)
             .then(pl.format("{}<br>{} boxes: {} … {}", "box", "count", "first", "last"))
-            .otherwise(pl.format("{} ({})", "box", pl.col("role").cast(pl.String))),
+            .otherwise(pl.format("{} ({})", "box", pl.col("role").cast(pl.String).str.replace_all("_", " "))),
         )
     )
     crowded = boxes.with_columns(rank=pl.int_range(pl.len()).over("tier"), total=pl.len().over("tier"))
@@ -249,7 +262,7 @@ def _view(members: pl.DataFrame, links: pl.DataFrame, title: str) -> View:
 def _tier_names(members: pl.DataFrame) -> dict[int, str]:
     roles = members.select("tier", pl.col("role").cast(pl.String)).unique(maintain_order=True)
     names = {
-        int(tier): ", ".join(sorted(PLURALS.get(role, f"{role}s") for role in rows["role"]))
+        int(tier): ", ".join(sorted(PLURALS.get(role, f"{role.replace('_', ' ')}s") for role in rows["role"]))
         for (tier,), rows in roles.group_by(["tier"], maintain_order=True)
     }
     return {**names, 0: "endpoints"}

@@ -15,7 +15,7 @@ from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.simulate.groups import server_groups
 from railwright.simulate.plan_network import placement_of
-from railwright.units import parse_count
+from railwright.units import counted, parse_count
 from railwright.workload.nccl.shape import JobShape, shape_of_server
 from railwright.workload.placement import Placement
 
@@ -80,7 +80,7 @@ def scope_of_servers(plan: Plan, servers: Sequence[int], name: str) -> Scope | N
     whole = _shape(plan, min(server.scale_up_gpus, width) if placement.domains == 1 else server.scale_up_gpus)
     nics = max(1, whole.nics_per_node * width // whole.gpus_per_node)
     shape = replace(whole, nodes=placement.domains, gpus_per_node=width, nics_per_node=nics)
-    return Scope(name, f"{len(servers)} servers", placement, shape)
+    return Scope(name, counted(len(servers), "server", "servers"), placement, shape)
 
 
 def _whole_domains(plan: Plan, groups: pl.DataFrame) -> pl.DataFrame:

@@ -249,7 +249,7 @@ class RackPlan(Model):
     switches: Literal["top-of-rack", "middle-of-row", "end-of-row"] = Field(
         "middle-of-row", description="Where the network racks stand."
     )
-    feeds: Literal[1, 2] = Field(2, description="Independent power feeds per rack.")
+    feeds: Literal[1, 2, 3] = Field(2, description="Independent power feeds per rack, PDUs dealt over them in turn.")
     pdu_power: Watts | None = Field(None, description="What one PDU may carry.")
     cooling: Watts | None = Field(None, description="Heat that can be taken from one rack; left out, its power.")
     airflow: Literal["front-to-rear", "rear-to-front"] = Field("front-to-rear", description="Direction of cold air.")
