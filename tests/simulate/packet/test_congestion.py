@@ -118,6 +118,26 @@ def test_weighted_classes_share_by_weight(star, sends, weight) -> None:
     assert data == pytest.approx(2 * alone, rel=0.02)
 
 
+@pytest.mark.parametrize("weight", [1, 3, 9])
+def test_virtual_lanes_share_a_link_by_their_arbitration_weights(star, sends, weight) -> None:
+    """Both lanes have packets all the time: the heavier gets its weight of the rate until it is done (IBTA volume 1, 7.6.9)."""
+    lanes = infiniband(paths="ecmp", classes=[{"name": "data"}, {"name": "management", "weight": weight}])
+    rows = sends((0, 2, 4e6), (1, 2, 4e6), **{"class": ["data", "management"]})
+    data, other = simulate_packets(star(3), rows, lanes).flows["finish_us"]
+    alone = 4e6 * (MTU + 26) / MTU * 8 / 400e3
+    assert other == pytest.approx(alone * (1 + 1 / weight), rel=0.02)
+    assert data == pytest.approx(2 * alone, rel=0.02)
+
+
+def test_a_high_priority_lane_passes_a_lane_without_credits(network, sends) -> None:
+    """A stalled lane keeps its own credits only: the other lane of the same cables runs at line rate past it."""
+    net = network(3, 2, [(0, 3), (3, 4), (4, 1), (4, 2)], gbps=[400.0, 400.0, 1.0, 400.0])
+    lanes = infiniband(paths="ecmp", classes=[{"name": "data"}, {"name": "management", "strict": True}])
+    rows = sends((0, 1, 4e6), (0, 2, 4e6, 50.0), **{"class": ["data", "management"]})
+    flow = simulate_packets(net, rows, lanes).flows.row(1, named=True)
+    assert flow["fct_us"] < 1.1 * flow["ideal_us"]
+
+
 def test_a_victim_of_pause_is_spared_by_dcqcn(network, sends) -> None:
     # Hosts below two leaves fill host 10 below the third; the victim goes to the idle host 11 there. The uplinks (400G)
     # are wide enough for all: under pause alone the victim waits because they stop, not because they are full.
