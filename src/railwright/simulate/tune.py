@@ -300,6 +300,8 @@ class _Search:
             notes.append(
                 "whether ECN marks before PFC pauses is not known: no pool or alpha of these switches is known"
             )
+        if not any(run.figures["ecn_marks"] or run.figures["pause_frames"] for run in self._runs):
+            notes.append("this traffic reaches no threshold: in no run ECN marked or PFC paused; load it more")
         if best is None:
             notes.append("no setting that was tried let all flows finish with ECN marking before PFC pauses")
         elif best.setting is None:

@@ -1,7 +1,7 @@
 """Which settings `tune` tries next, and how runs are compared. All of it follows from the seed and the runs before.
 
-Half of the search covers the ranges evenly: the additive recurrence of Roberts (2018, "The unreasonable effectiveness of
-quasirandom sequences"), shifted by the seed. The other half refines the best so far in generations of a fixed size, whatever
+Half of the search covers the ranges evenly: Halton's sequence with its digits permuted at random, place by place (Owen, "A
+randomized Halton algorithm in R", 2017). The other half refines the best so far in generations of a fixed size, whatever
 the number of processes: a parent among the `ELITE` best, some of its parameters moved by a normal step that shrinks from
 generation to generation (an evolution strategy in its plainest form; Beyer and Schwefel, Natural Computing 1, 2002).
 """
@@ -23,6 +23,8 @@ OBJECTIVES: dict[str, tuple[str, bool]] = {
 }
 """Objective → its figure, and whether more is better."""
 
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+_FINEST = 1e-9
 GENERATION = 8
 ELITE = 4
 STEP = 0.25
@@ -72,21 +74,27 @@ def cost(figures: Mapping[str, Any], contract: Mapping[str, Any], weights: Mappi
 
 
 def front(runs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the positions of the runs (their figures) that no other beats in one objective and equals in the rest."""
+    """Return the positions of the runs (their figures) that no other beats in one objective and equals in the rest.
+
+    Of runs that are equal in all objectives only the first is there.
+    """
     values = np.array(
         [[-float(run[key]) if more else float(run[key]) for key, more in OBJECTIVES.values()] for run in runs]
     ).reshape(len(runs), len(OBJECTIVES))
-    return [i for i, own in enumerate(values) if not ((values <= own).all(axis=1) & (values < own).any(axis=1)).any()]
+    firsts = np.sort(np.unique(values, axis=0, return_index=True)[1]) if len(runs) else np.empty(0, np.int64)
+    return [int(i) for i in firsts if not ((values <= values[i]).all(axis=1) & (values < values[i]).any(axis=1)).any()]
 
 
 def even_units(count: int, dimensions: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return ``count`` points of the unit cube (float64, count x dimensions); more points begin with the same ones."""
-    ratio = 2.0
-    for _ in range(64):  # the root of x^(d+1) = x + 1
-        ratio = (1 + ratio) ** (1 / (dimensions + 1))
-    step = ratio ** -np.arange(1.0, dimensions + 1)
-    shift = np.random.default_rng([seed, dimensions]).random(dimensions)
-    return np.asarray((shift + np.arange(count)[:, None] * step) % 1.0)
+    chance = np.random.default_rng([seed, dimensions])
+    points = np.zeros((count, dimensions))
+    for axis, base in enumerate(PRIMES[:dimensions]):
+        left, place = np.arange(count), 1.0 / base
+        while place > _FINEST:
+            points[:, axis] += chance.permutation(base)[left % base] * place
+            left, place = left // base, place / base
+    return points
 
 
 def child_units(parents: Sequence[Sequence[float]], generation: int, count: int, seed: int) -> list[list[float]]:
