@@ -316,3 +316,51 @@ def test_placements_name_what_is_wrong() -> None:
         Placement.of(0, gpus_per_server=8)
     with pytest.raises(InputError, match="-1 is not a GPU id"):
         Placement.of([-1], gpus_per_server=8)
+
+
+@pytest.mark.parametrize("domains", [2, 3, 8])
+def test_a_ring_that_comes_back_to_its_adapter_keeps_to_its_rail_with_any_number_of_servers(domains: int) -> None:
+    placement = placed(domains, 8)
+    table = collective_traffic("all-reduce", SIZE, placement, algorithm="ring", cross_nic=0)
+    src, dst = (table[name].to_numpy() for name in ("src", "dst"))
+    crossing = src // 8 != dst // 8
+    assert np.all(src[crossing] % 8 == dst[crossing] % 8)
+    assert crossing.sum() == 8 * domains
+    assert table.height == 8 * (9 * domains)  # eight ranks and one hand-over per server and ring
+    sent = (table["bytes"] * table["repeat"]).to_numpy()
+    for gpu in range(8 * domains):
+        out = sent[crossing & (src == gpu)].sum()
+        assert out == pytest.approx(2 * (8 * domains - 1) / (8 * domains) * SIZE / 8)
+
+
+def test_a_ring_that_may_use_other_adapters_changes_rail_at_every_crossing() -> None:
+    table = collective_traffic("all-reduce", SIZE, placed(4, 8), algorithm="ring", cross_nic=1)
+    src, dst = (table[name].to_numpy().astype(int) for name in ("src", "dst"))
+    crossing = src // 8 != dst // 8
+    assert np.all((src[crossing] - dst[crossing]) % 8 == 1)
+
+
+def test_gpus_that_share_an_adapter_need_no_hand_over() -> None:
+    placement = Placement.of(32, gpus_per_server=8, rails=4)
+    table = collective_traffic("all-reduce", SIZE, placement, algorithm="ring", cross_nic=0)
+    assert table.height == 8 * 32
+    rail = placement.rail
+    src, dst = (table[name].to_numpy() for name in ("src", "dst"))
+    crossing = src // 8 != dst // 8
+    assert np.all(rail[src[crossing]] == rail[dst[crossing]])
+
+
+def test_in_a_ring_with_hand_overs_each_step_waits_for_the_row_before() -> None:
+    table = collective_traffic("all-gather", SIZE, placed(2, 4), algorithm="ring", cross_nic=0)
+    explicit = unfold(table)
+    ends = {row["op_id"]: row["dst"] for row in explicit.iter_rows(named=True)}
+    for row in explicit.iter_rows(named=True):
+        arrived = [op for op in row["after"] if op // 7 != row["op_id"] // 7]
+        assert all(ends[op] == row["src"] for op in arrived)
+        assert len(arrived) == (0 if row["op_id"] % 7 == 0 else 1)
+
+
+def test_rows_of_a_ring_out_of_order_that_come_by_a_rank_twice_are_no_ring() -> None:
+    table = collective_traffic("all-gather", SIZE, placed(2, 4), algorithm="ring", channels=1, cross_nic=0)
+    with pytest.raises(InputError, match="not a ring"):
+        unfold(table.reverse())

@@ -11,7 +11,7 @@ library's own start-up dominates (``busbw`` forecasts what NCCL shows).
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -55,6 +55,16 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class Library:
+    """What the job's library decides: ``channels`` of rings and trees (None: one per GPU of a domain), NCCL_CROSS_NIC for
+    rings, and ``nic_gbps``, an adapter's rate when data bounce through the CPU (None: they do not)."""
+
+    channels: int | None = None
+    cross_nic: int = 2
+    nic_gbps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """``bytes`` through each GPU's port on ``wire``: ``moving_us`` at the wire's rate, ``start_up_us`` of latency beside."""
 
@@ -89,7 +99,13 @@ def rates_of(plan: Plan) -> Rates:
 
 
 def phases_of(
-    collective: str, size_bytes: float, placement: Placement, algorithm: str, rates: Rates, leaves: int
+    collective: str,
+    size_bytes: float,
+    placement: Placement,
+    algorithm: str,
+    rates: Rates,
+    leaves: int,
+    library: Library = Library(),
 ) -> list[Phase]:
     """Return the phases of one collective of ``size_bytes`` (as nccl-tests counts it), one after another.
 
@@ -97,6 +113,8 @@ def phases_of(
     """
     n, domains = placement.ranks, placement.domains
     width = n // domains
+    channels = library.channels or width
+    per_nic = math.ceil(channels / width)
     nic_alpha = rates.nic_alpha if leaves == 1 else rates.cross_alpha
     # Neighbours on a ring share a leaf, but for one edge per leaf.
     crossing_edges = leaves if leaves > 1 else 0
@@ -129,14 +147,21 @@ def phases_of(
     if collective == "send-recv":
         return [network(size_bytes, 1)] if domains > 1 else [nvlink(size_bytes, 1)]
     if collective in ("broadcast", "reduce"):
-        return [_pieces(size_bytes / width, domains - 1, n - domains, 1, max(1, width - 1), rates, ring_alpha)]
+        inside = max(1, channels - per_nic)
+        return [_pieces(size_bytes / channels, domains - 1, n - domains, per_nic, inside, rates, ring_alpha)]
     if algorithm in ("ring", "ring-flat"):
-        return [_ring(turns * (n - 1), size_bytes / (n * width), n, domains, rates, ring_alpha)]
+        changes_rail = library.cross_nic == 1 and domains > 1 and width > 1
+        handed = library.cross_nic == 0 and domains > 1 and width > 1
+        alpha = rates.cross_alpha if changes_rail else ring_alpha
+        nic = rates.nic * (rates.cross * rates.spread if changes_rail else 1.0)
+        chunk = size_bytes / (n * channels)
+        return [_ring(turns * (n - 1), chunk, n, domains, channels, replace(rates, nic=nic), alpha, handed=handed)]
     shard = size_bytes / width
     if algorithm == "tree":
         depth = math.ceil(math.log2(domains))
         # Two trees per rail, each with half of the rail's data: a domain sends up once and down twice, in one tree or the other.
-        return [_pieces(shard / 2, 2 * depth, 2 * (width - 1), 4, 2 * max(1, width - 1), rates, tree_alpha)]
+        data, inside = size_bytes / channels / 2, 2 * max(1, channels - per_nic)
+        return [_pieces(data, 2 * depth, 2 * (width - 1), 4 * per_nic, inside, rates, tree_alpha)]
     scatter = [nvlink(size_bytes * (width - 1) / width, 1)] if width > 1 else []
     if algorithm in ("hierarchical", "nvls"):
         outer_bytes = turns * (domains - 1) / domains * shard
@@ -179,23 +204,27 @@ def time_of(phases: list[Phase], chunks: int = 1) -> float:
     return sum(time_us for _, time_us in parts) + (chunks - 1) * busiest
 
 
-def _ring(steps: int, chunk: float, ranks: int, domains: int, rates: Rates, nic_alpha: float) -> Phase:
-    """Return one of ``width`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
+def _ring(
+    steps: int, chunk: float, ranks: int, domains: int, channels: int, rates: Rates, nic_alpha: float, *, handed: bool
+) -> Phase:
+    """Return one of ``channels`` alike rings: ``ranks`` chunks of ``chunk`` bytes that go round a cycle of edges, ``steps`` each.
 
     A round takes as long as the slowest edge needs for all chunks, or one chunk for its whole trip, whichever is longer: the
-    cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). A GPU's NVLink port carries the
-    ``width - 1`` rings that do not leave the domain there (all when there is one domain), but seldom at the same moment: a
-    trip finds it free. That is 3 % too fast where the port is busy for 95 % of the time.
+    cycle time of an event graph (Baccelli et al., Synchronization and Linearity, 1992). The channels are dealt out to the
+    adapters; a GPU's NVLink port carries those that do not leave the domain there (all when there is one domain), but seldom
+    at the same moment: a trip finds it free. That is 3 % too fast where the port is busy for 95 % of the time. ``handed``: the
+    last rank of a domain hands its data over NVLink to the adapter by which the ring entered (NCCL_CROSS_NIC=0).
     """
     width = ranks // domains
-    outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 else 0)
-    on_nic = chunk / rates.nic if outer else 0.0
-    sharing = width if domains == 1 else max(1, width - 1)
+    outer, inner = (domains if domains > 1 else 0), ranks - (domains if domains > 1 and not handed else 0)
+    per_nic = math.ceil(channels / width)
+    on_nic = chunk * per_nic / rates.nic if outer else 0.0
+    sharing = channels if domains == 1 or handed else max(1, channels - per_nic)
     on_nvlink = chunk * sharing / rates.nvlink if inner else 0.0
-    trip = outer * (nic_alpha + on_nic) + inner * (rates.nvlink_alpha + chunk / rates.nvlink)
+    trip = outer * (nic_alpha + chunk / rates.nic) + inner * (rates.nvlink_alpha + chunk / rates.nvlink)
     busiest = ranks * max(on_nic, on_nvlink)
     wire: Wire = "network" if on_nic >= on_nvlink else "nvlink"
-    carried = steps * chunk * (1 if wire == "network" else sharing)
+    carried = steps * chunk * (per_nic if wire == "network" else sharing)
     return Phase(wire, carried, steps / ranks * max(0.0, trip - busiest), steps / ranks * busiest)
 
 
@@ -220,12 +249,20 @@ def _pieces(
 
 
 def simulate_analytic(
-    plan: Plan, collective: str, size_bytes: float, placement: Placement, algorithm: str
+    plan: Plan,
+    collective: str,
+    size_bytes: float,
+    placement: Placement,
+    algorithm: str,
+    library: Library = Library(),
 ) -> tuple[EngineResult, list[Phase]]:
     """Return the result and its phases; the tables are empty but for utilisation per link, spread evenly."""
     began, began_cpu = time.perf_counter(), time.process_time()
     rates = rates_of(plan)
-    phases = phases_of(collective, size_bytes, placement, algorithm, rates, _leaves_of(plan, placement))
+    if library.nic_gbps is not None:
+        rates = replace(rates, nic=min(rates.nic, library.nic_gbps * 1e3 / 8))
+    library = _where_rails_meet(plan, library)
+    phases = phases_of(collective, size_bytes, placement, algorithm, rates, _leaves_of(plan, placement), library)
     pipelined = algorithm not in ("ring", "ring-flat") and len(phases) > 1
     width = placement.ranks // placement.domains
     took = time_of(phases, phase_chunks(size_bytes, width, placement.domains) if pipelined else 1)
@@ -235,6 +272,22 @@ def simulate_analytic(
     )
     counters = {"events": None, "cpu_s": time.process_time() - began_cpu, "wall_s": time.perf_counter() - began}
     return EngineResult(took, tables.empty("flows"), tables.empty("links_used"), counters, why), phases
+
+
+def _where_rails_meet(plan: Plan, library: Library) -> Library:
+    """Return ``library`` with what a ring that changes rail does here.
+
+    Where all adapters of a server are on one leaf it is like any other; where rails are not joined the engines hand its data
+    over NVLink, as for ``cross_nic`` 0.
+    """
+    if library.cross_nic != 1:
+        return library
+    first = plan.named_links().filter((pl.col("network") == "backend") & (pl.col("tier") == "host"))
+    one = first.filter(pl.col("a_device_id") == pl.col("a_device_id").min())
+    if one["b_device_id"].n_unique() <= one["plane"].n_unique():
+        return replace(library, cross_nic=2)
+    joined = plan.links.filter((pl.col("network") == "backend") & (pl.col("tier") == "leaf_spine")).height
+    return library if joined else replace(library, cross_nic=0)
 
 
 def _leaves_of(plan: Plan, placement: Placement) -> int:

@@ -21,18 +21,16 @@ from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.simulate.fabric_load import Ceiling, fabric_ceiling
 from railwright.simulate.goodput import goodput_share
+from railwright.simulate.library import LIBRARY_NAMES, cross_rail_of, queue_pairs_of
 from railwright.simulate.network import Network
 from railwright.simulate.plan_goodput import BALANCING_PATHS
 from railwright.simulate.plan_network import network_from_plan
-from railwright.simulate.run import LIBRARY_NAMES, PATHS
+from railwright.simulate.run import PATHS
 from railwright.simulate.scopes import Scope
 from railwright.workload.collectives import bus_factor, collective_name
 from railwright.workload.nccl.choose import NO_VARIABLES
 from railwright.workload.nccl.environment import Environment
 from railwright.workload.nccl.expect import expected
-
-USUAL_QUEUE_PAIRS = 4
-"""Queue pairs per connection where the plan balances load by several of them (``ecmp-qp``), as `build` sets them."""
 
 BINDING = 1.02
 """The fabric is named as the bottleneck when it needs this much longer than what NCCL's model allows."""
@@ -72,6 +70,7 @@ class Fabric:
     goodput: float
     queue_pairs: int
     cross_rail: str
+    cross_nic: int
     seed: int
     ceilings: dict[tuple[str, str, str, int], Ceiling | None] = field(default_factory=dict)
 
@@ -89,6 +88,7 @@ class Fabric:
                 channels=channels if algorithm in ("ring", "tree") else None,
                 queue_pairs=self.queue_pairs,
                 cross_rail=self.cross_rail,
+                cross_nic=self.cross_nic,
                 seed=self.seed,
             )
         return self.ceilings[key]
@@ -106,17 +106,14 @@ def open_fabric(
             f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}", key="paths"
         )
     balancing = str(plan.facts["backend"]["load_balancing"])
-    workload = plan.spec.workload
-    planned = USUAL_QUEUE_PAIRS if balancing == "ecmp-qp" and paths is None else 1
-    asked = "NCCL_IB_QPS_PER_CONNECTION" in environment.variables
-    pairs = environment.queue_pairs if asked else max(planned, workload.flows_per_pair if workload else 1)
     return Fabric(
         plan=plan,
         network=network_from_plan(plan),
         paths=paths or BALANCING_PATHS[balancing],
         goodput=goodput_share(plan.spec.backend.transport),
-        queue_pairs=pairs,
-        cross_rail="network" if environment.pxn_level == 0 else "nvlink",
+        queue_pairs=queue_pairs_of(plan, environment, paths),
+        cross_rail=cross_rail_of(plan, environment),
+        cross_nic=environment.cross_nic,
         seed=plan.spec.seed if seed is None else seed,
     )
 

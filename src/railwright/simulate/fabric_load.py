@@ -54,6 +54,7 @@ def fabric_ceiling(
     channels: int | None = None,
     queue_pairs: int = 1,
     cross_rail: str = "nvlink",
+    cross_nic: int = 2,
     seed: int = 0,
 ) -> Ceiling | None:
     """Return the ceiling of ``collective`` by ``algorithm`` (of `collectives.ALGORITHMS`), or None when nothing leaves a domain.
@@ -72,7 +73,13 @@ def fabric_ceiling(
             sends = _by_leaf(network, sends)
     else:
         traffic = collective_traffic(
-            collective, _SIZE, placement, algorithm=algorithm, channels=channels, cross_rail=cross_rail
+            collective,
+            _SIZE,
+            placement,
+            algorithm=algorithm,
+            channels=channels,
+            cross_rail=cross_rail,
+            cross_nic=cross_nic,
         )
         sends = _leaving(network, traffic)
     carried, flows = _carried(network, sends, "spray" if even else paths, queue_pairs, seed)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from railwright.errors import InputError
 from railwright.simulate.network import Network
+from railwright.workload.traffic import ring_before
 
 WHOLE, SAME, BEFORE = -1, 0, 1
 """Lags of a wait, as in `native/flow/schedule.hpp`."""
@@ -145,15 +146,5 @@ def _check_repeats(traffic: pl.DataFrame, group: NDArray[np.int64]) -> None:
 
 def _before(traffic: pl.DataFrame, group: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each row of the ring groups, which of ``rows`` (by position) ends where it starts."""
-    src, dst = traffic["src"].to_numpy().astype(np.int64)[rows], traffic["dst"].to_numpy().astype(np.int64)[rows]
-    width = int(max(src.max(), dst.max())) + 1
-    starts, ends = group[rows] * width + src, group[rows] * width + dst
-    order = np.argsort(ends, kind="stable")
-    spots = np.minimum(np.searchsorted(ends[order], starts), rows.size - 1)
-    broken = ends[order][spots] != starts
-    if broken.any() or np.any(np.diff(ends[order]) == 0):
-        wrong = (
-            group[rows][broken][0] if broken.any() else group[rows[order]][np.flatnonzero(np.diff(ends[order]) == 0)[0]]
-        )
-        raise InputError(f"group {wrong} repeats without pipeline waits and is not a ring", key="traffic.group")
-    return order[spots]
+    src, dst = (traffic[name].to_numpy().astype(np.int64)[rows] for name in ("src", "dst"))
+    return ring_before(group[rows], src, dst)

@@ -19,13 +19,14 @@ from railwright.design.plan import Plan
 from railwright.documents import read_document
 from railwright.errors import InputError, nearest
 from railwright.simulate.job_files import read_ranks, read_topology
+from railwright.simulate.library import Taken, cross_rail_of, queue_pairs_of, taken
 from railwright.simulate.network import SCALE_UP, Network
 from railwright.simulate.nodelist import compress, expand
 from railwright.simulate.place import NoRoomError, check_names, groups_of, place
 from railwright.simulate.plan_goodput import plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult
-from railwright.simulate.run import PATHS, default_algorithm, run_engine
+from railwright.simulate.run import PATHS, run_engine
 from railwright.spec.quantities import Bytes, Count, CountOrZero, Microseconds, Name
 from railwright.validation import validate
 from railwright.workload.collectives import bus_factor, collective_name, collective_traffic
@@ -145,8 +146,8 @@ def read_jobs(path: Path, plan: Plan, seed: int | None = None) -> list[Job]:
     topology = read_topology(path.parent / file.topology) if file.topology else None
     number = file.seed if file.seed is not None else plan.spec.seed if seed is None else seed
     groups = groups_of(plan, topology)
-    taken = dict.fromkeys(expand(file.busy, key="busy"), "busy")
-    check_names(groups, list(taken), "busy")
+    owners = dict.fromkeys(expand(file.busy, key="busy"), "busy")
+    check_names(groups, list(owners), "busy")
     placed: dict[str, Job] = {}
     for fixed in (True, False):
         for index, spec in enumerate(file.jobs):
@@ -156,19 +157,19 @@ def read_jobs(path: Path, plan: Plan, seed: int | None = None) -> list[Job]:
                 job = (
                     _named(plan, spec, path.parent, groups)
                     if fixed
-                    else _free(plan, spec, groups, taken, number + index)
+                    else _free(plan, spec, groups, owners, number + index)
                 )
             except InputError as error:
                 if error.file is not None:
                     raise
                 key = "policy" if spec.gpus else "nodes" if spec.nodes else "rank_file"
                 raise document.error(("jobs", index, key), error.message) from None
-            meeting = [name for name in job.servers if name in taken and taken[name] != spec.name]
+            meeting = [name for name in job.servers if name in owners and owners[name] != spec.name]
             if meeting and fixed:
                 raise document.error(
-                    ("jobs", index), f"{meeting[0]} is {_whose(taken[meeting[0]])} already; jobs do not share servers"
+                    ("jobs", index), f"{meeting[0]} is {_whose(owners[meeting[0]])} already; jobs do not share servers"
                 )
-            taken |= dict.fromkeys(job.servers, spec.name)
+            owners |= dict.fromkeys(job.servers, spec.name)
             placed[spec.name] = job
     return [placed[name] for name in names]
 
@@ -198,11 +199,11 @@ def _named(plan: Plan, spec: JobSpec, folder: Path, groups: pl.DataFrame) -> Job
     return Job(spec, None, tuple(dict.fromkeys(rank.host for rank in places)), placement_of(plan, ids))
 
 
-def _free(plan: Plan, spec: JobSpec, groups: pl.DataFrame, taken: Mapping[str, str], seed: int) -> Job:
+def _free(plan: Plan, spec: JobSpec, groups: pl.DataFrame, owners: Mapping[str, str], seed: int) -> Job:
     per_server = resolve_server(plan.spec, plan.catalog).gpus
     wanted = int(spec.gpus or 0)
     try:
-        found = place(groups, -(-wanted // per_server), policy=spec.policy, busy=tuple(taken), seed=seed)
+        found = place(groups, -(-wanted // per_server), policy=spec.policy, busy=tuple(owners), seed=seed)
     except NoRoomError as error:
         raise NoRoomError(f"job {spec.name!r}: {error}") from None
     gpus = (np.array(found.servers)[:, None] * per_server + np.arange(per_server)).ravel()[:wanted]
@@ -232,26 +233,31 @@ def simulate_jobs(
     number = plan.spec.seed if seed is None else seed
     network = network_from_plan(plan)
     names = [collective_name(job.spec.collective) for job in jobs]
-    algorithms = [
-        job.spec.algorithm or default_algorithm(plan, name, job.spec.size, job.placement)
+    chosen = [
+        taken(plan, name, job.spec.size, job.placement, algorithm=job.spec.algorithm)
         for job, name in zip(jobs, names, strict=True)
     ]
-    tables = [_traffic(job, name, algorithm) for job, name, algorithm in zip(jobs, names, algorithms, strict=True)]
+    crossing, pairs = cross_rail_of(plan), queue_pairs_of(plan, paths=paths) if engine == "flow" else 1
+    tables = [_traffic(job, name, runs, crossing) for job, name, runs in zip(jobs, names, chosen, strict=True)]
     traffic = merge(tables)
 
     def run(rows: pl.DataFrame) -> EngineResult:
-        return run_engine(plan, network, rows, engine, paths=way, seed=number, fail=tuple(fail)).finished()
+        return run_engine(
+            plan, network, rows, engine, paths=way, seed=number, fail=tuple(fail), queue_pairs=pairs
+        ).finished()
 
     together = run(traffic)
     ends = dict(together.flows.group_by("job").agg(pl.col("finish_us").max()).iter_rows())
     alone = [run(traffic.filter(pl.col("job") == job.spec.name)) for job in jobs]
     links = _links_by_job(network, jobs, alone)
     results = []
-    for job, name, algorithm, single in zip(jobs, names, algorithms, alone, strict=True):
+    for job, name, runs, single in zip(jobs, names, chosen, alone, strict=True):
         times = [float(end) - job.spec.start for end in (single.finish_us, ends[job.spec.name])]
         size = job.spec.size * job.spec.repeat * bus_factor(name, job.placement.ranks) / 1e3
         results.append(
-            JobResult(job, name, algorithm, times[0], times[1], size / times[0], size / times[1], _hit_by(links, job))
+            JobResult(
+                job, name, runs.algorithm, times[0], times[1], size / times[0], size / times[1], _hit_by(links, job)
+            )
         )
     return JobsResult(
         jobs=tuple(results),
@@ -261,9 +267,15 @@ def simulate_jobs(
     )
 
 
-def _traffic(job: Job, collective: str, algorithm: str) -> pl.DataFrame:
+def _traffic(job: Job, collective: str, runs: Taken, cross_rail: str) -> pl.DataFrame:
     table = collective_traffic(
-        collective, job.spec.size, job.placement, algorithm=algorithm, job=job.spec.name
+        collective,
+        job.spec.size,
+        job.placement,
+        algorithm=runs.algorithm,
+        channels=runs.channels,
+        cross_rail=cross_rail,
+        job=job.spec.name,
     ).with_columns(start_us=pl.col("start_us") + job.spec.start)
     return repeated(table, job.spec.repeat)
 

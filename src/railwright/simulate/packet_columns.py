@@ -17,6 +17,7 @@ from railwright.simulate.packet_options import PATHS, Change, PacketOptions
 from railwright.simulate.packet_qos import queue_columns
 from railwright.simulate.routing import flow_entropy
 from railwright.tables import TABLES
+from railwright.workload.traffic import ring_before
 
 _KINDS = {"send": 0, "reduce": 1, "compute": 2, "barrier": 3}
 _CHANGES = {"link-down": 0, "link-up": 1, "node-down": 2, "node-up": 3, "storm-on": 4, "storm-off": 5}
@@ -232,12 +233,10 @@ def _dependencies(traffic: pl.DataFrame) -> Columns:
     cycles = pl.concat([rows, ends], how="horizontal").filter(
         pl.col("group").is_not_null() & ~pl.col("group").is_in(pairs.filter(inside)["group"].unique().implode())
     )
-    steps = cycles.join(
-        cycles.select("group", pl.col("dst").alias("src"), pl.col("row").alias("other")),
-        on=["group", "src"],
-        maintain_order="left_right",
-    )
-    steps = steps.filter(pl.col("row") != pl.col("other")).select("row", "other", lead=pl.lit(0, pl.UInt8))
+    if "repeat" in traffic.columns:
+        cycles = cycles.filter(traffic["repeat"].gather(cycles["row"]).fill_null(1) > 1)
+    place = ring_before(*(cycles[name].to_numpy().astype(np.int64) for name in ("group", "src", "dst")))
+    steps = cycles.select("row", other=cycles["row"].gather(place), lead=pl.lit(0, pl.UInt8))
     gates = pl.concat([pieces, steps]).sort("row", maintain_order=True)
     held = pairs.filter(~inside)
     return {

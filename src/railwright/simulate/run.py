@@ -10,22 +10,22 @@ from typing import Any, Literal
 
 import polars as pl
 
-from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
-from railwright.simulate.analytic import simulate_analytic
+from railwright.simulate.analytic import Library, simulate_analytic
 from railwright.simulate.flow import FlowOptions, simulate_flows
 from railwright.simulate.goodput import goodput_share
+from railwright.simulate.host_limits import limit_hosts
+from railwright.simulate.library import bounced_gbps, cross_rail_of, queue_pairs_of, taken
 from railwright.simulate.network import Network
 from railwright.simulate.packet_plan import PacketExtras, Pinned, simulate_plan_packets
 from railwright.simulate.path_file import read_paths
 from railwright.simulate.plan_goodput import plan_goodput, plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult, SimulationResult
-from railwright.workload.collectives import ALGORITHMS, bus_factor, collective_name, collective_traffic
-from railwright.workload.nccl.choose import choose
-from railwright.workload.nccl.constants import ARCHITECTURES
-from railwright.workload.nccl.shape import shape_of_server
+from railwright.workload.collectives import bus_factor, collective_name, collective_traffic
+from railwright.workload.nccl.choose import NO_VARIABLES
+from railwright.workload.nccl.environment import Environment
 from railwright.workload.placement import Placement
 
 Engine = Literal["analytic", "flow", "packet"]
@@ -34,8 +34,6 @@ BOTTLENECKS = 5
 """How many of the most used links a result names."""
 
 PATHS = ("ecmp", "spray", "adaptive", "flowlet", "rail")
-LIBRARY_NAMES = {"collnet-direct": "collnet", "collnet-chain": "collnet"}
-"""Algorithms of the library that run as one of ours."""
 
 
 def simulate_collective(
@@ -52,6 +50,7 @@ def simulate_collective(
     iterations: int = 1,
     background: Sequence[str] = (),
     sample_us: float = 0.0,
+    environment: Environment = NO_VARIABLES,
 ) -> SimulationResult:
     """Run ``collective`` with nccl-tests' ``size_bytes`` over the backend of ``plan``.
 
@@ -59,7 +58,8 @@ def simulate_collective(
     plan's load balancing) or a file (see `path_file`). ``fail`` lists failures (see `failures`). ``seed`` (default: the
     spec's) sets hashes and random marks. With the packet engine only: ``iterations`` one after another, whose mean is the time
     and whose spread is the jitter; ``background`` load (see `workload.background`); ``sample_us`` between two looks at all
-    queues. Raises InputError that names what is wrong.
+    queues. ``environment``: the job's NCCL variables, of which count those of algorithm, protocol, channels, adapters of a
+    ring (NCCL_CROSS_NIC), PXN, queue pairs (engine flow) and GPUDirect RDMA. Raises InputError that names what is wrong.
     """
     if engine not in ENGINES:
         raise InputError(
@@ -70,9 +70,12 @@ def simulate_collective(
         raise InputError("iterations, background load and series of queues need engine packet", key="engine")
     name = collective_name(collective)
     placement = placement_of(plan, ranks)
-    chosen = algorithm or default_algorithm(plan, name, size_bytes, placement)
+    runs = taken(plan, name, size_bytes, placement, environment, algorithm)
+    chosen, bounced = runs.algorithm, bounced_gbps(plan, placement, environment)
     way = paths if paths and not path_file else plan_paths(plan)
     used_seed = plan.spec.seed if seed is None else seed
+    pairs = queue_pairs_of(plan, environment, None if path_file else paths) if engine == "flow" else 1
+    library = Library(runs.channels, environment.cross_nic, bounced)
     if engine == "analytic":
         if path_file:
             raise InputError("the analytic engine knows no single path; use engine flow or packet", key="paths")
@@ -80,14 +83,24 @@ def simulate_collective(
             raise InputError(
                 "the analytic engine knows no single link; simulate failures with engine flow or packet", key="fail"
             )
-        result, _ = simulate_analytic(plan, name, size_bytes, placement, chosen)
+        result, _ = simulate_analytic(plan, name, size_bytes, placement, chosen, library)
         bottleneck: tuple[dict[str, Any], ...] = ()
     else:
         network = network_from_plan(plan, exact_lengths=engine == "packet")
-        workload = plan.spec.workload
-        crossing = workload.cross_rail if workload is not None else "nvlink"
-        traffic = collective_traffic(name, size_bytes, placement, algorithm=chosen, cross_rail=crossing)
-        expected, _ = simulate_analytic(plan, name, size_bytes, placement, chosen) if background else (None, None)
+        if bounced is not None:
+            network = limit_hosts(network, placement.gpu, bounced)
+        traffic = collective_traffic(
+            name,
+            size_bytes,
+            placement,
+            algorithm=chosen,
+            channels=runs.channels,
+            cross_rail=cross_rail_of(plan, environment),
+            cross_nic=environment.cross_nic,
+        )
+        expected, _ = (
+            simulate_analytic(plan, name, size_bytes, placement, chosen, library) if background else (None, None)
+        )
         result = run_engine(
             plan,
             network,
@@ -96,6 +109,7 @@ def simulate_collective(
             paths=way,
             seed=used_seed,
             fail=fail,
+            queue_pairs=pairs,
             pinned=read_paths(path_file, network, traffic) if path_file else None,
             packet=PacketExtras(iterations, tuple(background), expected.finish_us if expected else 0.0, sample_us),
         )
@@ -106,6 +120,10 @@ def simulate_collective(
         setting={
             "collective": name,
             "algorithm": chosen,
+            "protocol": runs.protocol,
+            "channels": runs.channels,
+            "cross_nic": environment.cross_nic if chosen in ("ring", "ring-flat") else None,
+            "queue_pairs": None if engine == "analytic" else pairs,
             "size_bytes": size_bytes,
             "ranks": placement.ranks,
             "engine": engine,
@@ -137,25 +155,8 @@ def _path_file(paths: str | None) -> Path | None:
 
 
 def default_algorithm(plan: Plan, collective: str, size_bytes: float, placement: Placement) -> str:
-    """Return the algorithm taken when none is named: what NCCL or RCCL would choose for this job and size.
-
-    Jobs on parts of domains, or on hardware without constants, take rings.
-    """
-    known = ALGORITHMS[collective]
-    if "ring" not in known:
-        return next(iter(known))
-    server = resolve_server(plan.spec, plan.catalog)
-    gpu = plan.catalog.gpu(server.gpu)
-    whole = placement.balanced and placement.ranks % min(placement.ranks, server.scale_up_gpus) == 0
-    if not whole or placement.ranks < server.gpus or gpu.architecture not in ARCHITECTURES:
-        return "ring" if placement.balanced else "ring-flat"
-    sharp = plan.spec.backend.in_network_reduction
-    shape = shape_of_server(server, gpu, gpus=placement.ranks, transport=plan.spec.backend.transport, sharp=sharp)
-    taken = choose(collective, size_bytes, shape).algorithm
-    ours = LIBRARY_NAMES.get(taken, taken)
-    if ours == "collnet" and ours not in known:  # the switches add only; what they copy goes as with NVLS
-        ours = "nvls"
-    return ours if ours in known else "ring"
+    """Return the algorithm taken when none is named: see `library.taken`."""
+    return taken(plan, collective, size_bytes, placement).algorithm
 
 
 def run_engine(
@@ -167,18 +168,21 @@ def run_engine(
     paths: str,
     seed: int,
     fail: Sequence[str] = (),
+    queue_pairs: int = 1,
     pinned: Pinned | None = None,
     packet: PacketExtras = PacketExtras(),
 ) -> EngineResult:
     """Run ``traffic`` over ``network`` with the flow or the packet engine and the settings of ``plan``'s transport.
 
-    ``pinned`` are paths as of `routing.route`; ``packet`` is what only that engine can do.
+    ``pinned`` are paths as of `routing.route`; ``queue_pairs`` of a connection: flow engine only; ``packet`` is what only that
+    engine can do.
     """
     if engine == "flow":
         options = FlowOptions(
             goodput=goodput_share(plan.spec.backend.transport),
             calibration=plan_goodput(plan, paths),
             paths=paths,
+            queue_pairs=queue_pairs,
             fail=tuple(fail),
         )
         return simulate_flows(network, traffic, options, seed, pinned=pinned)

@@ -12,10 +12,11 @@ import polars as pl
 from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.errors import InputError
+from railwright.simulate.library import taken
 from railwright.simulate.matrix import TrafficMatrix, traffic_matrix
 from railwright.simulate.plan_network import placement_of
 from railwright.simulate.results import SimulationResult
-from railwright.simulate.run import default_algorithm, simulate_collective
+from railwright.simulate.run import simulate_collective
 from railwright.workload.collectives import collective_traffic
 
 SIZES = tuple(float(2**power) for power in range(13, 34))
@@ -125,8 +126,8 @@ def _who_to_whom(plan: Plan) -> TrafficMatrix:
     few = everywhere if everywhere.ranks <= PAIR_RANKS else placement_of(plan, PAIR_RANKS)
     if everywhere.ranks < 2:
         raise InputError("one GPU has nobody to talk to; a cluster needs at least 2", key="cluster.gpus")
-    jobs = [
-        collective_traffic(name, FLOW_SIZE, placement, algorithm=default_algorithm(plan, name, FLOW_SIZE, placement))
-        for name, placement in (("all-reduce", everywhere), ("all-to-all", few))
-    ]
+    jobs = []
+    for name, placement in (("all-reduce", everywhere), ("all-to-all", few)):
+        runs = taken(plan, name, FLOW_SIZE, placement)
+        jobs.append(collective_traffic(name, FLOW_SIZE, placement, algorithm=runs.algorithm, channels=runs.channels))
     return traffic_matrix(pl.concat(jobs), everywhere)

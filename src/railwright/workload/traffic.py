@@ -8,7 +8,8 @@ row listed in ``after`` to have finished its last send. Between rows, waiting is
 
 - A *ring* group is one in which no row lists a row of the same group in ``after``. Its rows form a cycle: send ``k >= 1`` of
   a row also waits for send ``k - 1`` of the row of that group whose ``dst`` is this row's ``src`` (the data forwarded in
-  step ``k`` arrived in step ``k - 1``). All rows of a group have the same ``repeat``.
+  step ``k`` arrived in step ``k - 1``). A ring that comes by a rank twice has its rows in their order, so that the row before
+  is meant (`ring_before`). All rows of a group have the same ``repeat``.
 - A *pipeline* group is one in which some row lists a row of the same group in ``after``. Send ``k`` of a row waits for send
   ``k`` of the listed rows of its group (piece ``k`` arrives, then travels on), not for their end.
 
@@ -165,11 +166,8 @@ def unfold(table: pl.DataFrame) -> pl.DataFrame:
     same = (pl.col("group") == pl.col("on_group")).fill_null(False)
     piped, whole = waits.filter(same), waits.filter(~same)
     rings = rows.filter(pl.col("group").is_not_null() & ~pl.col("group").is_in(piped["group"].unique().implode()))
-    before = rings.select("row", "group", "src").join(
-        rings.select(pl.col("row").alias("on"), "group", pl.col("dst").alias("src")), on=["group", "src"], how="left"
-    )
-    if before.height != rings.height or before["on"].null_count():
-        raise InputError("a group without pipeline waits is not a ring", key="traffic.group")
+    place = ring_before(*(rings[name].to_numpy().astype(np.int64) for name in ("group", "src", "dst")))
+    before = rings.select("row", on=rings["row"].gather(place))
     edges = [
         _edges(np.arange(table.height), np.arange(table.height), repeat, first, 1),
         _edges(before["row"].to_numpy(), before["on"].to_numpy(), repeat, first, 1),
@@ -191,6 +189,33 @@ def unfold(table: pl.DataFrame) -> pl.DataFrame:
             _lists((on, offsets), total),
         ),
     )
+
+
+def ring_before(group: Ids, src: Ids, dst: Ids) -> Ids:
+    """Return, for each row of the ring groups (m rows), the position of the row of its group that ends where it starts.
+
+    That is the row before it (for the first one the last) where every row of the groups starts where the one before ends; a
+    ring in any other order must come by each rank once. Raises InputError where it does not, or where a group is no ring.
+    """
+    order = np.argsort(group, kind="stable")
+    first = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1]) if group.size else np.zeros(0, np.int64)
+    last = np.concatenate([first[1:], [group.size]]) - 1
+    earlier = np.arange(group.size) - 1
+    earlier[first] = last[: first.size]
+    before = np.empty(group.size, np.int64)
+    before[order] = order[earlier]
+    if bool(np.all(dst[before] == src)):
+        return before
+    width = int(max(src.max(), dst.max())) + 1
+    starts, ends = group * width + src, group * width + dst
+    order = np.argsort(ends, kind="stable")
+    spots = np.minimum(np.searchsorted(ends[order], starts), group.size - 1)
+    broken = ends[order][spots] != starts
+    twice = np.diff(ends[order]) == 0
+    if broken.any() or twice.any():
+        wrong = group[broken][0] if broken.any() else group[order][1:][twice][0]
+        raise InputError(f"group {wrong} repeats without pipeline waits and is not a ring", key="traffic.group")
+    return order[spots]
 
 
 def _edges(row: Ids, on: Ids, repeat: Ids, first: Ids, lag: int) -> Ids:

@@ -6,7 +6,7 @@ CollNet compute inside switches, so that their NVLink rows stand for fewer bytes
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -39,6 +39,7 @@ class _Job:
     channels: int | None
     chunks: int | None
     relay: bool
+    cross_nic: int
     root: int
     matrix: NDArray[np.float64] | None
     window: int | None
@@ -47,7 +48,7 @@ class _Job:
     def rings(self, *, flat: bool) -> NDArray[np.int64]:
         if flat:
             return flat_rings(self.placement, self.channels or 1)
-        return rail_rings(self.placement, self.channels or self.placement.grid().shape[1])
+        return rail_rings(self.placement, self.channels or self.placement.grid().shape[1], self.cross_nic)
 
 
 def _ring(job: _Job, *, flat: bool = False) -> None:
@@ -60,8 +61,11 @@ def _ring(job: _Job, *, flat: bool = False) -> None:
 
 
 def _chain(job: _Job, *, flat: bool = False) -> None:
-    """Broadcast and reduce as NCCL does them: every ring cut open at the root, pipelined in ``chunks`` pieces."""
-    rings = job.rings(flat=flat)
+    """Broadcast and reduce as NCCL does them: every ring cut open at the root, pipelined in ``chunks`` pieces.
+
+    A chain passes each rank once: with ``cross_nic`` 0 the order is that of 2, which keeps to its rail as well.
+    """
+    rings = replace(job, cross_nic=job.cross_nic or 2).rings(flat=flat)
     _trees(job, chains(rings, job.root), job.size / rings.shape[0])
 
 
@@ -223,6 +227,7 @@ def collective_traffic(
     channels: int | None = None,
     chunks: int | None = None,
     cross_rail: str = "nvlink",
+    cross_nic: int = 2,
     root: int = 0,
     matrix: ArrayLike | None = None,
     window: int | None = 8,
@@ -235,8 +240,9 @@ def collective_traffic(
     ``channels`` is the number of rings or tree pairs (default: ranks per domain, so that every NIC has one).
     ``chunks``: rings: pieces of a step in flight at once (1); trees and chains: pieces in the pipeline (512 KiB each, at most
     128); hierarchical ones: copies of all phases in a row (`phase_chunks`). ``cross_rail`` is ``nvlink`` (PXN) or ``network``;
-    only pairwise collectives differ. ``root`` is a rank. ``matrix`` (n, n) gives bytes from rank i to rank j of an uneven
-    all-to-all in place of ``size_bytes``. ``window``: network sends that each rank has in flight in an all-to-all (None: all).
+    only pairwise collectives differ. ``cross_nic`` is NCCL_CROSS_NIC for rings (`rail_rings`). ``root`` is a rank. ``matrix``
+    (n, n) gives bytes from rank i to rank j of an uneven all-to-all in place of ``size_bytes``. ``window``: network sends that
+    each rank has in flight in an all-to-all (None: all).
 
     Endpoints are global GPU ids. Raises InputError that names the argument.
     """
@@ -253,6 +259,8 @@ def collective_traffic(
         raise InputError(
             f"{cross_rail!r} is unknown{nearest(cross_rail, allowed)}; choose nvlink or network", key="cross_rail"
         )
+    if cross_nic not in (0, 1, 2):
+        raise InputError(f"{cross_nic} is not a value of NCCL_CROSS_NIC; choose 0, 1 or 2", key="cross_nic")
     if not 0 <= root < placement.ranks:
         raise InputError(f"rank {root} does not exist; ranks are 0 to {placement.ranks - 1}", key="root")
     known = ALGORITHMS[collective]
@@ -273,6 +281,7 @@ def collective_traffic(
             channels=channels,
             chunks=chunks,
             relay=cross_rail == "nvlink",
+            cross_nic=cross_nic,
             root=root,
             matrix=_checked_matrix(matrix, collective, placement.ranks),
             window=window,

@@ -150,9 +150,8 @@ def _channels(
 
 
 @lru_cache(maxsize=256)
-def _prepared(shape: JobShape, key: tuple[bool, ...]) -> Mapping[str, Graph]:
-    nvlink, nvls = key
-    return graphs_of(shape, Environment(nvlink=nvlink, nvls=nvls))
+def _prepared(shape: JobShape, nvlink: bool, nvls: bool, cross_nic: int) -> Mapping[str, Graph]:
+    return graphs_of(shape, Environment(nvlink=nvlink, nvls=nvls, cross_nic=cross_nic))
 
 
 def candidates(
@@ -175,7 +174,7 @@ def candidates(
     if shape.ranks < 2:
         raise InputError("1 rank has nobody to talk to; at least 2 are needed", key="ranks")
     shape = applied(shape, environment)
-    graphs = _prepared(shape, (environment.nvlink, environment.nvls))
+    graphs = _prepared(shape, environment.nvlink, environment.nvls, environment.cross_nic)
     total = communicator_channels(shape, graphs, environment)
     blocks = []
     if collective not in COSTED:

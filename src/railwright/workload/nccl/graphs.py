@@ -38,11 +38,16 @@ def _times(available: float, each: float) -> int:
 
 @dataclass(frozen=True)
 class _Room:
-    """What a node offers, GB/s per GPU and direction (``out``) and through its adapters."""
+    """What a node offers, GB/s per GPU and direction (``out``) and through its adapters.
+
+    ``handed``: rings leave a node by the adapter by which they entered it, so that the last GPU hands its data over NVLink to
+    the GPU of that adapter (NCCL_CROSS_NIC=0 where each GPU has an adapter of its own).
+    """
 
     shape: JobShape
     out: float
     link: str
+    handed: bool
 
     def net_channels(self, speed: float) -> int:
         """Channels of ``speed`` that adapters, and the PCIe links of the job's GPUs, can carry between nodes."""
@@ -58,7 +63,7 @@ class _Room:
         gpus = self.shape.gpus_per_node
         if gpus == 1:
             return self.net_channels(speed)
-        hops = gpus if self.shape.nodes == 1 else gpus - 1
+        hops = gpus if self.shape.nodes == 1 or self.handed else gpus - 1
         if self.shape.nvswitch:
             inside = _times(self.out * gpus / hops, speed)
         else:
@@ -128,6 +133,7 @@ def graphs_of(shape: JobShape, environment: Environment) -> Mapping[str, Graph]:
         shape=shape,
         out=shape.nvlink_counted if linked else shape.pcie_counted,
         link="nvlink" if linked or shape.gpus_per_node == 1 else "pci",
+        handed=environment.cross_nic == 0 and shape.nodes > 1 and linked and shape.nics_per_node >= shape.gpus_per_node,
     )
     grid = constants.speeds_intra if shape.nodes == 1 else constants.speeds_inter
     speeds = grid[shape.architecture]
