@@ -20,6 +20,7 @@ from railwright.build.documents import write_documents
 from railwright.build.elevations import RU_PX, draw_rack, hall_drawings, rack_view, type_drawings, type_name
 from railwright.build.install_sheets import install_sheets
 from railwright.build.sheets import Sheet, guarded, write_csv, write_workbook
+from railwright.build.trays import tray_list
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 
@@ -146,7 +147,7 @@ def test_guard_leaves_other_text_and_numbers_alone() -> None:
 def test_workbook_says_what_the_csv_says(papers_plan: Plan, tmp_path: Path) -> None:
     write_documents(papers_plan, tmp_path)
     book = openpyxl.load_workbook(tmp_path / "cable-schedule.xlsx")
-    assert book.sheetnames == ["About", "Legs", "Order list", "Pull list"]
+    assert book.sheetnames == ["About", "Legs", "Order list", "Pull list", "Trays"]
     rows = list(book["Legs"].iter_rows(values_only=True))
     with (tmp_path / "cable-schedule.csv").open(newline="") as stream:
         listed = list(csv.DictReader(stream))
@@ -276,3 +277,27 @@ def test_names_that_could_leave_the_folder_are_refused(
     with pytest.raises(InputError, match="cannot be the name of"):
         write_documents(hostile, tmp_path / "deep" / "papers")
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_trays_carry_every_cable_and_bundle_along_its_whole_way(papers_plan: Plan) -> None:
+    racks = papers_plan.racks.select("name", "site", "row", "position")
+    ways = (
+        cable_schedule(papers_plan)
+        .unique("cable")
+        .select("a_rack", "b_rack")
+        .join(racks.rename({name: f"a_{name}" for name in racks.columns}), left_on="a_rack", right_on="a_name")
+        .join(racks.rename({name: f"b_{name}" for name in racks.columns}), left_on="b_rack", right_on="b_name")
+        .filter(pl.col("a_site") == pl.col("b_site"))
+        .with_columns(
+            steps=sum(
+                (pl.col(f"a_{axis}").cast(pl.Int64) - pl.col(f"b_{axis}").cast(pl.Int64)).abs()
+                for axis in ("row", "position")
+            ),
+            pair=pl.concat_list("a_rack", "b_rack").list.sort().list.join(" "),
+        )
+    )
+    trays = tray_list(papers_plan)
+    assert trays["cables"].sum() == ways["steps"].sum() > 0
+    assert trays["bundles"].sum() == ways.unique("pair")["steps"].sum()
+    assert (trays["bundles"] <= trays["cables"]).all()
+    assert (trays["bundles"] > 0).all()

@@ -16,6 +16,7 @@ from railwright.build.cable_schedule import cable_schedule, order_list, pull_lis
 from railwright.build.elevations import RackView, hall_drawings, rack_view, type_drawings
 from railwright.build.install_sheets import write_install_sheets
 from railwright.build.sheets import Sheet, write_csv, write_workbook
+from railwright.build.trays import tray_list
 from railwright.design.plan import Plan
 
 Progress = Callable[[str], None]
@@ -29,6 +30,7 @@ _CABLE_FORMATS = {
     "price_usd": "usd",
     "metres": "decimal",
     "cables": "integer",
+    "bundles": "integer",
 }
 _BOM_FORMATS = {"unit_price_usd": "usd", "total_usd": "usd", "unit_power_w": "decimal"}
 _RACK_FORMATS = {
@@ -43,9 +45,9 @@ _RACK_FORMATS = {
 def write_documents(plan: Plan, directory: Path, progress: Progress | None = None) -> list[Path]:
     """Write the papers of ``plan`` into ``directory`` and return the files, in the order in which they were written.
 
-    ``cable-schedule.csv`` and ``.xlsx``, ``bom.csv`` and ``.xlsx``, ``racks.csv``, ``elevations/`` (SVG per rack type and per
-    hall), ``install/`` (HTML per rack), ``README.md``. Raises InputError when the plan has no cables, or for names that
-    cannot be names of files.
+    ``cable-schedule.csv`` and ``.xlsx``, ``trays.csv``, ``bom.csv`` and ``.xlsx``, ``racks.csv``, ``elevations/`` (SVG per rack
+    type and per hall), ``install/`` (HTML per rack), ``README.md``. Raises InputError when the plan has no cables, or for names
+    that cannot be names of files.
     """
     say = progress or _silent
     names.check_all(plan.devices["name"], names.DEVICE, "the name of a device")
@@ -68,15 +70,18 @@ def write_documents(plan: Plan, directory: Path, progress: Progress | None = Non
 
 
 def _schedule_files(plan: Plan, schedule: pl.DataFrame, directory: Path) -> list[Path]:
+    trays = tray_list(plan)
     filled = [name for name in schedule.columns if schedule[name].null_count() < schedule.height]
     sheets = {
         "About": Sheet(_about(plan, schedule)),
         "Legs": Sheet(schedule.select(filled), _CABLE_FORMATS),
         "Order list": Sheet(order_list(schedule), _CABLE_FORMATS),
         "Pull list": Sheet(pull_list(schedule), _CABLE_FORMATS),
+        "Trays": Sheet(trays, _CABLE_FORMATS),
     }
     return [
         write_csv(schedule, directory / "cable-schedule.csv"),
+        write_csv(trays, directory / "trays.csv"),
         write_workbook(sheets, directory / "cable-schedule.xlsx"),
     ]
 
@@ -127,6 +132,7 @@ def _guide(plan: Plan, view: RackView, schedule: pl.DataFrame, file: Path) -> Pa
     rows = {
         "`cable-schedule.csv`, `.xlsx`": f"{cables:,} cables, {schedule.height:,} legs: both ends to lane and module, part, "
         "length, route, loss and margin; the workbook adds what to order and what to pull",
+        "`trays.csv`": "cables and bundles on every piece of ladder",
         "`bom.csv`, `bom.xlsx`": "what to buy, with spares, prices with date and source, marks of doubt",
         "`racks.csv`": f"{view.racks.height:,} racks: type, units, draw, feeds, weight",
         "`elevations/`": f"one drawing per rack type ({types}), one per hall",
