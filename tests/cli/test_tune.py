@@ -27,7 +27,7 @@ KEYS = {
     "elapsed_s",
     "written",
 }
-VARY = ("--vary", "kmin=10KB:40KB", "--vary", "increase_timer=10us:200us", "--budget", "14", "--jobs", "1")
+VARY = ("--vary", "kmin=10KB:40KB", "--vary", "increase_timer=10us:200us", "--budget", "16", "--jobs", "1")
 
 
 @pytest.fixture

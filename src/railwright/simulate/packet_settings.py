@@ -26,10 +26,15 @@ def pausing_options(given: Pausing | None) -> dict[str, float]:
     return {field: value for field, value in values.items() if value is not None}
 
 
+def rate_control_fields(given: RateControl | None) -> dict[str, float]:
+    """Return the fields of `Dcqcn` that ``given`` sets."""
+    values = {} if given is None else {field: getattr(given, key) for field, key in RATE_CONTROL.items()}
+    return {field: value for field, value in values.items() if value is not None}
+
+
 def rate_control_options(given: RateControl | None, base: Dcqcn = Dcqcn()) -> Dcqcn:
     """Return DCQCN's options; what ``given`` leaves out is as in ``base``, by default the published value."""
-    values = {} if given is None else {field: getattr(given, key) for field, key in RATE_CONTROL.items()}
-    return base.model_copy(update={field: value for field, value in values.items() if value is not None})
+    return base.model_copy(update=rate_control_fields(given))
 
 
 def class_fields(ecn: Marking | None, pfc: Pausing | None) -> dict[str, float]:

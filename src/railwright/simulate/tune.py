@@ -2,11 +2,11 @@
 
 A budget of runs is spent on: the contract as it is; a search (`tune_search`); the best one's parameters moved one at a time,
 each down and up by a quarter of its range (the sensitivity: elementary effects with one base point, after Morris,
-Technometrics 33, 1991; effects of two parameters together are not seen); the best with all parameters back at the contract's
-values that hardly move the cost, which is taken when it costs no more; and the best and the contract once more with two other
-seeds of the random marks. Only settings with which ECN marks before PFC can pause (rule RW311) can be the best; a Kmin
-above the bound is not tried unless asked for, and flagged then. The result depends on scenario, ranges, weights, budget and
-seed, not on the number of processes nor on what was run before.
+Technometrics 33, 1991; effects of two parameters together are not seen); the best with those parameters back at the
+contract's values that hardly move the cost, which is taken when it costs no more than 1 % more; and the best and the
+contract once more with two other seeds of the random marks. Only settings with which ECN marks before PFC can pause (rule
+RW311) can be the best; a Kmin above the bound is not tried unless asked for, and flagged then. The result depends on scenario,
+ranges, weights, budget and seed, not on the number of processes nor on what was run before.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Any
 import railwright
 from railwright.documents import write_yaml
 from railwright.errors import InputError
-from railwright.simulate.tune_parameters import PARAMETERS, Range, Sections
+from railwright.simulate.tune_parameters import Range, Sections
 from railwright.simulate.tune_scenario import Scenario
 from railwright.simulate.tune_search import ELITE, GENERATION, OBJECTIVES, child_units, cost, even_units, front, sides
 from railwright.simulate.tune_store import RunStore, key_of
@@ -26,6 +26,8 @@ from railwright.simulate.tune_store import RunStore, key_of
 OTHER_SEEDS = 2
 """With so many further seeds of the marks the best setting and the contract run again."""
 LEAST_SEARCH = 4
+SIMPLER = 3
+"""How often fewer changes are tried: all parameters that hardly move the cost go back, then half, then a quarter of them."""
 INSENSITIVE = 0.01
 """A parameter that moves the cost by no more than this share of it goes back to the contract's value; ours."""
 _MOST_GENERATIONS = 100
@@ -68,7 +70,7 @@ def least_budget(parameters: int) -> int:
 
 
 def _overhead(parameters: int) -> int:
-    return 1 + 2 * parameters + 1 + 2 * OTHER_SEEDS
+    return 1 + 2 * parameters + SIMPLER + 2 * OTHER_SEEDS
 
 
 def tune(
@@ -126,7 +128,7 @@ class _Search:
         self._explore()
         around = self._best(explicit=True)
         effects = [] if around is None else self._sensitivity(around)
-        best = self._simplified(effects)
+        best = self._simplified(around, effects)
         confirmed = None if best is None else self._confirm(best)
         noise = None if confirmed is None else confirmed["noise"]
         judged = [run for run in self._runs if run.eligible and run.phase != "confirm"]
@@ -216,22 +218,24 @@ class _Search:
         fit = [r for r in self._runs if r.eligible and r.phase != "confirm" and not (explicit and r.setting is None)]
         return min(fit, key=self._order, default=None)
 
-    def _simplified(self, effects: Sequence[tuple[str, Run, Run]]) -> Run | None:
+    def _simplified(self, around: Run | None, effects: Sequence[tuple[str, Run, Run]]) -> Run | None:
         """Return the best run or, when that costs no more (see `INSENSITIVE`), one with fewer changes to the contract."""
         best = self._best()
-        if best is None or best.setting is None or best.cost is None:
+        if around is None or best is None or best.setting is None or best.cost is None:
             return best
-        dull = [
-            name
+        spreads = {
+            name: _spread([down.cost, around.cost, up.cost])
             for name, down, up in effects
             if name in self._scenario.base
-            and (spread := _spread([down.cost, best.cost, up.cost])) is not None
-            and spread <= INSENSITIVE * best.cost
-        ]
-        kept = {name: value for name, value in best.setting.items() if name not in dull}
-        plain = self._batch("simplify", [kept or None])[0]
-        good = plain.eligible and plain.cost is not None and plain.cost <= (1 + INSENSITIVE) * best.cost
-        return plain if good else best
+        }
+        dull = [name for name, spread in spreads.items() if spread is not None and spread <= INSENSITIVE * best.cost]
+        dull.sort(key=lambda name: spreads[name] or 0.0)
+        for count in dict.fromkeys(len(dull) >> halving for halving in range(SIMPLER)):
+            kept = {name: value for name, value in best.setting.items() if name not in dull[:count]}
+            plain = self._batch("simplify", [kept or None])[0]
+            if plain.eligible and _cost(plain) <= (1 + INSENSITIVE) * best.cost:
+                return plain
+        return best
 
     def _order(self, run: Run) -> tuple[float, float, int]:
         """Return what runs are sorted by: cost, then how far they are from the contract (mean share of a range)."""
@@ -306,12 +310,8 @@ class _Search:
             notes.append("no setting that was tried let all flows finish with ECN marking before PFC pauses")
         elif best.setting is None:
             notes.append("no setting that was tried is better than the contract")
-        elif any(PARAMETERS[name].section != "ecn" for name in best.setting):
-            notes.append(
-                "build writes the ECN thresholds; PFC's alpha and xoff and DCQCN's rates are to be set by hand"
-            )
-        if best is not None and best.setting is not None:
-            notes += self._scenario.notes
+        else:
+            notes += self._scenario.notes(self._scenario.sections(best.setting))
         return notes
 
 

@@ -36,7 +36,7 @@ from railwright.simulate.packet_columns import packet_headroom
 from railwright.simulate.packet_options import PacketOptions, rocev2
 from railwright.simulate.packet_plan import Pinned, edge_gbps, plan_options, plan_queues, reach_groups
 from railwright.simulate.packet_qos import queue_columns
-from railwright.simulate.packet_settings import RATE_CONTROL, class_fields, rate_control_options
+from railwright.simulate.packet_settings import class_fields, rate_control_fields, rate_control_options
 from railwright.simulate.plan_goodput import plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.routing import flow_entropy
@@ -53,6 +53,8 @@ FREE_SLOWDOWN = 1.05
 """Up to here, with max-min fair shares, a flow crosses no congested link; ours."""
 VICTIM_SLOWDOWN = 1.5
 """From here a flow that crosses no congested link is a victim; ours."""
+
+BY_HAND = "build writes the ECN thresholds; PFC's alpha and xoff and DCQCN's rates are to be set by hand"
 
 Settled = tuple[PacketOptions, pl.DataFrame | None]
 
@@ -76,8 +78,8 @@ class Scenario:
     sections: Callable[[Setting], Sections]
     limit: Callable[[Pausing | None], float | None]
     snippet: Callable[[Sections], dict[str, Any]]
+    notes: Callable[[Sections], list[str]]
     setting: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def run(self, sections: Sections, seed: int) -> dict[str, Any]:
         """Return the figures of one run (see `figures`); ``seed`` is that of the random marks, hashes stay."""
@@ -245,6 +247,7 @@ def plan_scenario(
         sections=lambda setting: sections_of(setting, base, plan.spec.backend.pfc, plan.spec.backend.dcqcn),
         limit=limit if data.lossless else lambda pfc: None,
         snippet=lambda sections: {"backend": sections.as_dict()},
+        notes=lambda sections: [BY_HAND] if sections.pfc or sections.dcqcn else [],
         setting={
             "plan": plan.spec.name,
             "spec_sha256": hashlib.sha256(dump_spec(plan.spec).encode()).hexdigest(),
@@ -317,23 +320,26 @@ def own_scenario(
         return own, thresholds_with(sections)
 
     def snippet(sections: Sections) -> dict[str, Any]:
-        own, _ = settle(sections)
         kept = given.get("classes", {})
         fields = {**kept.get(data.name, {}), **class_fields(sections.ecn, sections.pfc)}
-        control = own.dcqcn.model_dump(include=set(RATE_CONTROL)) if sections.dcqcn else {}
-        lines = {"classes": {**kept, data.name: fields}, "dcqcn": {**given.get("dcqcn", {}), **control}}
+        if not fields.get("xoff_bytes", data.xoff_bytes) and not data.xoff_bytes:
+            fields.pop("xoff_bytes", None)
+        control = {**given.get("dcqcn", {}), **rate_control_fields(sections.dcqcn)}
+        lines = {"classes": {**kept, data.name: fields} if fields else kept, "dcqcn": control}
         return {**given, **{key: value for key, value in lines.items() if value}}
 
     def limit(pfc: Pausing | None) -> float | None:
         own, thresholds = settle(Sections(pfc=pfc))
         return own_marking_bound(user.network, own, thresholds)
 
-    notes = []
-    if profile is not None and not profile.is_empty():
-        notes.append(
+    def notes(sections: Sections) -> list[str]:
+        if profile is None or (sections.ecn is None and sections.pfc is None):
+            return []
+        return [
             f"the profiles under qos in {network_file.name} win over these lines:"
             f" take kmin_bytes, kmax_bytes, pmax and xoff_bytes of class {data.name} out of them"
-        )
+        ]
+
     return Scenario(
         network=user.network,
         rows=rows,
@@ -355,7 +361,7 @@ def own_scenario(
             "paths": way,
             "seed": seed,
         },
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

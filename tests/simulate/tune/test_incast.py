@@ -157,5 +157,5 @@ def test_the_front_holds_every_best_of_one_objective(incast):
 
 
 def test_too_few_runs_is_an_error_that_says_how_many(incast):
-    with pytest.raises(InputError, match="at least 14"):
-        search(incast, VARY, budget=13)
+    with pytest.raises(InputError, match="at least 16"):
+        search(incast, VARY, budget=15)

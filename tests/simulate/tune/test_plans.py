@@ -50,8 +50,8 @@ def test_the_lines_found_give_the_same_figures_in_simulate():
     store = RunStore(None, small.setting)
     setting = {"alpha": 0.0625, "kmin": 20e3, "kmax_ratio": 2.5, "pmax": 0.37, "g": 1 / 64, "alpha_timer": 5.0}
     sections = small.sections(setting)
-    result = tune(small, ranges, parse_objectives([]), budget=22, seed=0, store=store, jobs=1)
-    assert result["runs"]["total"] <= 22
+    result = tune(small, ranges, parse_objectives([]), budget=24, seed=0, store=store, jobs=1)
+    assert result["runs"]["total"] <= 24
     for changed in (sections, *([small.sections(result["best"]["parameters"])] if result["snippet"] else [])):
         lines = small.snippet(changed)["backend"]
         text = SPEC + BACKEND + "".join(f"  {key}: {str(value).replace(chr(39), '')}\n" for key, value in lines.items())
