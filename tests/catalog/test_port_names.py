@@ -38,6 +38,7 @@ def names_of(switch: Switch, gbps: float, nos: str | None = None) -> list[str]:
         ("7060x6-64pe", "eos", 400, ["Ethernet1/1", "Ethernet1/5"], "Ethernet64/5", "port_config.ini aliases"),
         ("7060x6-64pe", "sonic", 400, ["Ethernet0", "Ethernet4"], "Ethernet508", "port_config.ini names"),
         ("qm9700", "mlnx-os", 400, ["IB1/1/1", "IB1/1/2"], "IB1/32/2", "public Quantum-2 port maps"),
+        ("qm9700", "mlnx-os", 200, ["IB1/1/1/1", "IB1/1/1/2"], "IB1/32/2/2", "MLNX-OS manual, InfiniBand Interface"),
         ("q3400-ra", "nvos", 800, ["sw1p1", "sw1p2"], "sw72p2", "netbox Q3400-RA.yaml"),
         ("qfx5240-64od", "junos", 400, ["et-0/0/0:0", "et-0/0/0:1"], "et-0/0/63:1", "Junos interface naming"),
         ("qfx5240-64od", "junos", 800, ["et-0/0/0", "et-0/0/1"], "et-0/0/63", "Junos interface naming"),

@@ -6,6 +6,8 @@ A template is text with the fields
 - ``{lane}`` the first lane of the port, from 0, counted over all cages before it (SONiC numbers ports so)
 - ``{cage_lane}`` the first lane of the port inside its cage, from 1 (EOS numbers ports so)
 - ``{sub}`` the port inside its cage, from 0; ``{sub1}`` the same from 1
+- ``{twin}`` the port inside a cage of two, from 1, and where both are split, port and part: ``1/1`` to ``2/2`` (MLNX-OS on
+  Quantum-2 numbers ASIC, cage and port, and splitting adds the part: *InfiniBand Interface* of its user manual)
 
 and a part in square brackets, which is written only when the cage carries more than one port: ``swp{cage}[s{sub}]``.
 """
@@ -19,7 +21,8 @@ from numpy.typing import NDArray
 from railwright.catalog.model import Switch
 from railwright.errors import InputError, nearest
 
-FIELDS = ("cage", "cage0", "lane", "cage_lane", "sub", "sub1")
+FIELDS = ("cage", "cage0", "lane", "cage_lane", "sub", "sub1", "twin")
+_TWINS = 2
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
@@ -47,6 +50,7 @@ def port_names(
         "cage_lane": lane_first + 1,
         "sub": sub,
         "sub1": sub + 1,
+        "twin": _twin(sub, per_cage),
     }
     template = _OPTIONAL.sub(r"\1" if per_cage > 1 else "", port_template(switch, nos))
     used = _FIELD.findall(template)
@@ -54,6 +58,12 @@ def port_names(
     if not parts:
         return pl.Series("name", [template] * len(cage), dtype=pl.String)
     return pl.select(pl.format(_FIELD.sub("{}", template), *parts)).to_series().alias("name")
+
+
+def _twin(sub: NDArray[np.int64], per_cage: int) -> NDArray[np.str_]:
+    port, part = np.divmod(sub, max(per_cage // _TWINS, 1))
+    name = (port + 1).astype(str)
+    return np.char.add(np.char.add(name, "/"), (part + 1).astype(str)) if per_cage > _TWINS else name
 
 
 def lanes_before(switch: Switch, cage: NDArray[np.int64]) -> NDArray[np.int64]:
