@@ -176,3 +176,13 @@ def test_sonic_files_keep_the_constraints_of_sonics_models(cluster: Plan) -> Non
         for table in ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP", "TC_TO_PRIORITY_GROUP_MAP"):
             assert all(0 <= int(v) <= 7 for m in db[table].values() for v in m.values())
         assert db["DEVICE_METADATA"]["localhost"]["type"] in ("LeafRouter", "SpineRouter", "ToRRouter")
+
+
+def test_counts_that_need_more_cages_than_a_switch_has_are_refused_by_name(make_plan: Callable[..., Plan]) -> None:
+    """512 uplinks on two switches of 64 large cages: the plan is made as asked, a configuration cannot be."""
+    plan = make_plan(
+        cluster={"servers": 8, "server": "hgx-h100"},
+        backend={"topology": "rail-optimized", "tiers": 2, "switch": "sn5600", "counts": {"spines": 2}},
+    )
+    with pytest.raises(InputError, match=r"spine1 needs cage \d+, but sn5600 has 65"):
+        render_plan(plan)

@@ -233,17 +233,20 @@ def _marking(plan: Plan, contracts: Mapping[str, QosContract]) -> pl.DataFrame:
 
 def _full_split(plan: Plan, own: pl.DataFrame) -> pl.Series:
     """Return the breakout of each port's cage: how many ports of this rate the platform gives on it."""
-    keys = own.select("model", "cage", "speed_gbps", "lanes").unique()
+    keys = own.group_by("model", "cage", "speed_gbps", "lanes", maintain_order=True).agg(pl.col("device_id").first())
     split = []
-    for model, cage, speed, lanes in keys.iter_rows():
+    for model, cage, speed, lanes, device in keys.iter_rows():
         platform = plan.catalog.switch(model)
-        group = next(
-            g
-            for g, last in zip(platform.cages, np.cumsum([g.count for g in platform.cages]), strict=True)
-            if cage <= last
-        )
+        last_of = np.cumsum([group.count for group in platform.cages])
+        if cage > last_of[-1]:
+            name = plan.devices.filter(pl.col("device_id") == device)["name"][0]
+            raise InputError(
+                f"{name} needs cage {cage}, but {model} has {last_of[-1]}: the plan's counts leave too few switches "
+                "(railwright check says which)"
+            )
+        group = platform.cages[int(np.searchsorted(last_of, cage))]
         split.append(max(group.lanes // lanes if lanes else 1, 1) if group.ports_at(speed) else 1)
-    found = keys.with_columns(split=pl.Series(split, dtype=pl.Int64))
+    found = keys.drop("device_id").with_columns(split=pl.Series(split, dtype=pl.Int64))
     return own.join(found, on=["model", "cage", "speed_gbps", "lanes"], nulls_equal=True, maintain_order="left")[
         "split"
     ]
