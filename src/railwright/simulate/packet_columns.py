@@ -147,7 +147,7 @@ def operation_columns(
     n = traffic.height
     dependencies = _dependencies(traffic)
     hosts = network.hosts
-    sends = traffic["kind"].cast(pl.String).to_numpy() == "send"
+    sends = (traffic["kind"].cast(pl.String) == "send").to_numpy()
     ends = {}
     for name in ("src", "dst"):
         values = traffic[name].cast(pl.Int64).fill_null(0).to_numpy()
@@ -198,7 +198,8 @@ def operation_columns(
 def _dependencies(traffic: pl.DataFrame) -> Columns:
     """Return ``after`` and ``gate`` as offsets and row numbers; what groups mean is told in `workload.traffic`."""
     ids = traffic["op_id"].cast(pl.UInt32)
-    if ids.n_unique() < traffic.height:
+    rising = bool((ids.diff().drop_nulls() > 0).all()) if ids.is_sorted() else False
+    if not rising and ids.n_unique() < traffic.height:
         twice = ids.filter(ids.is_duplicated())[0]
         raise InputError(f"operation {twice} is there twice", key="op_id")
     group = (
@@ -206,10 +207,14 @@ def _dependencies(traffic: pl.DataFrame) -> Columns:
         if "group" in traffic.columns
         else pl.repeat(None, traffic.height, dtype=pl.UInt32, eager=True)
     )
+    listed = traffic["after"] if "after" in traffic.columns else pl.Series([], dtype=pl.List(pl.UInt32))
+    if group.null_count() == traffic.height and not listed.list.len().sum():
+        nothing, nobody = np.zeros(traffic.height + 1, np.int64), np.empty(0, np.uint32)
+        lists: Columns = {"after_offset": nothing, "after": nobody, "gate_offset": nothing, "gate": nobody}
+        return {**lists, "gate_lead": np.empty(0, np.uint8)}
     rows = pl.DataFrame({"op_id": ids, "group": group}).with_row_index("row")
-    listed = (
-        traffic["after"] if "after" in traffic.columns else pl.Series([None] * traffic.height, dtype=pl.List(pl.UInt32))
-    )
+    if not listed.len():
+        listed = pl.repeat(None, traffic.height, dtype=pl.List(pl.UInt32), eager=True)
     pairs = (
         rows.select("row", "group", after=listed.cast(pl.List(pl.UInt32)))
         .explode("after")
