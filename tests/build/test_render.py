@@ -14,6 +14,7 @@ from railwright.cli.build import write_build
 from railwright.design.design import design_plan
 from railwright.design.plan import Plan
 from railwright.errors import InputError
+from railwright.spec.cluster import ClusterSpec
 from railwright.spec.load import read_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -178,11 +179,14 @@ def test_sonic_files_keep_the_constraints_of_sonics_models(cluster: Plan) -> Non
         assert db["DEVICE_METADATA"]["localhost"]["type"] in ("LeafRouter", "SpineRouter", "ToRRouter")
 
 
-def test_counts_that_need_more_cages_than_a_switch_has_are_refused_by_name(make_plan: Callable[..., Plan]) -> None:
+def test_counts_that_need_more_cages_than_a_switch_has_are_refused_by_name() -> None:
     """512 uplinks on two switches of 64 large cages: the plan is made as asked, a configuration cannot be."""
-    plan = make_plan(
-        cluster={"servers": 8, "server": "hgx-h100"},
-        backend={"topology": "rail-optimized", "tiers": 2, "switch": "sn5600", "counts": {"spines": 2}},
+    spec = ClusterSpec.model_validate(
+        {
+            "name": "too-few",
+            "cluster": {"servers": 8, "server": "hgx-h100"},
+            "backend": {"topology": "rail-optimized", "tiers": 2, "switch": "sn5600", "counts": {"spines": 2}},
+        }
     )
     with pytest.raises(InputError, match=r"spine1 needs cage \d+, but sn5600 has 65"):
-        render_plan(plan)
+        render_plan(design_plan(spec, load_catalog()))

@@ -58,6 +58,7 @@ class _Reader:
     aggregates: list[str] = field(default_factory=list)
     leaked: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
     targets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    pausing: set[str] = field(default_factory=set)
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -88,7 +89,12 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     def locate(key: str) -> Place | None:
         return Place(path, found) if (found := _find(reader, key)) else None
 
-    return Reading(view, (path,), locate)
+    shut = [port for port in view.ports if port.peer and f"port/{port.name}/shut" in reader.lines]
+    problems = tuple(
+        ("RW042", p.name, f"is shut and has a cable to {p.peer}", Place(path, reader.lines[f"port/{p.name}/shut"]))
+        for p in shut
+    )
+    return Reading(view, (path,), locate, problems)
 
 
 def _read_bgp(reader: _Reader) -> Bgp | None:
@@ -290,6 +296,8 @@ def _interface_line(reader: _Reader, name: str, words: list[str], number: int) -
             reader.lines[f"{key}/bond"] = number
         case ["service-profile", profile]:
             reader.profile_of[name] = profile
+        case ["shutdown"]:
+            reader.lines[f"{key}/shut"] = number
         case ["vrf", vrf]:
             reader.ports[name] = replace(port, vrf=vrf)
             reader.lines[f"{key}/vrf"] = number
@@ -318,6 +326,8 @@ def _qos_line(reader: _Reader, key: str, port: Port, words: list[str], number: i
         case ["qos", "trust", kind]:
             reader.lines[f"{key}/trust_dscp"] = number
             return replace(port, trust_dscp=kind == "dscp")
+        case ["priority-flow-control", "on"] | ["priority-flow-control", "mode", "on"]:
+            reader.pausing.add(key)
         case ["priority-flow-control", "priority", priority, "no-drop"]:
             reader.lines[f"{key}/pfc"] = number
             return replace(port, pfc=tuple(sorted({*port.pfc, int(priority)})))
@@ -387,9 +397,13 @@ def _bgp_line(reader: _Reader, vrf: str, words: list[str], number: int) -> None:
 
 
 def _with_profile(reader: _Reader, port: Port) -> Port:
-    profile = reader.profiles.get(reader.profile_of.get(port.name, ""))
+    """Return the port with what its profile says; priorities are lossless only where flow control is switched on."""
+    name = reader.profile_of.get(port.name, "")
+    profile = reader.profiles.get(name)
     if port.bond is not None:
         port = replace(port, vlan=reader.bond_vlan.get(port.bond))
+    if not reader.pausing & {f"port/{port.name}", f"profile/{name}"}:
+        port, profile = replace(port, pfc=()), profile and replace(profile, pfc=())
     if profile is None:
         return port
     return replace(

@@ -196,7 +196,7 @@ def _qos_tables(view: DeviceView, qos: Qos) -> dict[str, Table]:
         "TC_TO_QUEUE_MAP": {MAP: {str(p): str(q) for p, q in queue_of.items()}},
         "TC_TO_PRIORITY_GROUP_MAP": {MAP: {str(p): str(p if p in lossless else _LOSSY_PG) for p in queue_of}},
         "MAP_PFC_PRIORITY_TO_QUEUE": {MAP: {str(p): str(q) for p, q in queue_of.items()}},
-        "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {MAP: {str(p): str(p) for p in lossless}},
+        "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP": {MAP: {str(p): str(p) for p in lossless}} if lossless else {},
         "PORT_QOS_MAP": {p.name: _port_qos(p, bool(lossless)) for p in view.ports},
         "SCHEDULER": {f"scheduler.{q.queue}": _scheduler(q) for q in qos.queues},
         "WRED_PROFILE": {name: _wred(m) for (m, _), name in wred.items()},

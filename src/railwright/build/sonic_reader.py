@@ -23,6 +23,7 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.places import json_lines
+from railwright.build.sonic_mistakes import own_problems
 from railwright.build.sonic_paths import FILE as PATHS
 from railwright.build.sonic_paths import mode_paths, read_mode
 from railwright.build.sonic_tables import Tables, bare, plain_vrf, span, tables_of, vrf_name
@@ -67,7 +68,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
             lines.update(json_lines(text))
         return next((Place(path, lines[p]) for p in _paths(tables, key) if p in lines), None)
 
-    wrong = [*_dangling(db), *_unbuffered(tables)]
+    wrong = [*own_problems(tables)]
     index = json_lines(text) if wrong else {}
     problems = [(code, port, message, Place(path, index.get(where, 0))) for code, port, message, where in wrong]
     watchdog = _read_watchdog(db)
@@ -323,43 +324,3 @@ def _read_bgp(db: Mapping[str, Any]) -> Bgp | None:
         vrf, _, peer = key.rpartition("|")
         neighbors.append(Neighbor(peer, False, int(entry.get("asn", 0)) or None, False, plain_vrf(vrf or "default")))
     return Bgp(int(metadata["bgp_asn"]), router_id, 0, tuple(sorted(neighbors, key=lambda n: (n.vrf, n.peer))))
-
-
-_Problem = tuple[str, str, str, tuple[str, ...]]
-
-
-def _dangling(db: Mapping[str, Any]) -> Iterator[_Problem]:
-    """Yield references to profiles and maps that the file does not define."""
-    references = (
-        ("BUFFER_PG", "profile", "BUFFER_PROFILE"),
-        ("BUFFER_QUEUE", "profile", "BUFFER_PROFILE"),
-        ("QUEUE", "wred_profile", "WRED_PROFILE"),
-        ("QUEUE", "scheduler", "SCHEDULER"),
-        ("PORT_QOS_MAP", "dscp_to_tc_map", "DSCP_TO_TC_MAP"),
-        ("PORT_QOS_MAP", "tc_to_queue_map", "TC_TO_QUEUE_MAP"),
-        ("PORT_QOS_MAP", "tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP"),
-    )
-    for table, field, target in references:
-        known = db.get(target, {})
-        for key, entry in db.get(table, {}).items():
-            name = bare(str(entry.get(field, "NULL")))
-            if name != "NULL" and name not in known:
-                message = f"{table} {key} refers to {target} {name}, which is not defined"
-                yield "RW021", key.partition("|")[0], message, (table, key, field)
-
-
-def _unbuffered(tables: Tables) -> Iterator[_Problem]:
-    """Yield lossless priorities without a priority group of their own, or in a group whose profile has no xoff.
-
-    A group whose profile is ``NULL`` is left to the switch's dynamic buffer model.
-    """
-    db = tables.db
-    for port, entry in db.get("PORT_QOS_MAP", {}).items():
-        for priority in (p for p in entry.get("pfc_enable", "").split(",") if p.isdigit()):
-            group = tables.entry("BUFFER_PG", port, int(priority))
-            profile = bare(db["BUFFER_PG"][group].get("profile", "")) if group else ""
-            where = ("BUFFER_PG", group) if group else ("PORT_QOS_MAP", port, "pfc_enable")
-            known = db.get("BUFFER_PROFILE", {}).get(profile, {})
-            if group is None or (profile not in ("", "NULL") and known and int(known.get("xoff", 0)) == 0):
-                what = "has no BUFFER_PG" if group is None else f"has profile {profile} without xoff"
-                yield "RW007", port, f"priority {priority} is lossless and {what}", where

@@ -27,7 +27,7 @@ class Tables:
 def tables_of(db: Mapping[str, Any]) -> Tables:
     """Return ``db`` with its indexes."""
     spread: dict[str, dict[tuple[str, int], str]] = {}
-    for table in ("QUEUE", "BUFFER_PG"):
+    for table in ("QUEUE", "BUFFER_PG", "BUFFER_QUEUE"):
         found: dict[tuple[str, int], str] = {}
         for key in db.get(table, {}):
             owners, _, numbers = key.rpartition("|")

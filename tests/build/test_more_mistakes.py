@@ -1,0 +1,97 @@
+"""Mistakes that hide behind tables which agree with the plan one by one: switches left off, maps that cross, sessions that
+carry nothing. Each is found with its line; the clean texts have no problem."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from railwright.build.contract import Reading
+from railwright.build.readings import read_files
+from railwright.build.render import render_plan
+from railwright.design.plan import Plan
+
+LEAF = "rail1-leaf1"
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def sonic(plan: Plan) -> Mapping[str, str]:
+    return render_plan(plan, ("sonic",)).files
+
+
+@pytest.fixture(scope="module")
+def eos(plan: Plan) -> Mapping[str, str]:
+    return render_plan(plan, ("eos",), "7060x6-64pe").files
+
+
+def leaf_of(files: Mapping[str, str]) -> Reading:
+    own = {path: text for path, text in files.items() if path.startswith(f"{LEAF}/")}
+    return read_files(own).switches[0]
+
+
+def every(table: str, **fields: str) -> Change:
+    def change(db: dict[str, Any]) -> None:
+        for entry in db[table].values():
+            entry.update(fields)
+
+    return change
+
+
+def test_clean_files_have_no_problem_of_their_own(sonic: Mapping[str, str], eos: Mapping[str, str]) -> None:
+    for files in (sonic, eos):
+        assert [r.view.name for r in read_files(files).switches if r.problems] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "line", "message"),
+    [
+        (
+            every("TC_TO_PRIORITY_GROUP_MAP", **{"3": "0"}),
+            "RW006",
+            '"3": "0"',
+            "travels in group 0, PFC acts on group 3",
+        ),
+        (
+            every("MAP_PFC_PRIORITY_TO_QUEUE", **{"3": "4"}),
+            "RW006",
+            '"3": "4"',
+            "travels in queue 3, PFC acts on queue 4",
+        ),
+        (every("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", **{"3": "5"}), "RW006", '"3": "5"', "PFC acts on group 5"),
+        (every("BUFFER_QUEUE", profile="egress_lossy_profile"), "RW007", "egress_lossy_profile", "queue 3 is lossless"),
+        (every("PORT", admin_status="down"), "RW042", '"admin_status": "down"', "is shut and has a cable to"),
+        (
+            every("PORT_QOS_MAP", pfc_to_pg_map="OTHER"),
+            "RW021",
+            '"OTHER"',
+            "refers to PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+        ),
+    ],
+)
+def test_tables_of_sonic_that_contradict_each_other(
+    sonic: Mapping[str, str], change: Change, code: str, line: str, message: str
+) -> None:
+    db = json.loads(sonic[f"{LEAF}/config_db.json"])
+    change(db)
+    text = json.dumps(db, indent=4)
+    reading = leaf_of({**sonic, f"{LEAF}/config_db.json": text})
+    found = [problem for problem in reading.problems if problem[0] == code]
+    assert found
+    assert message in found[0][2]
+    assert line in text.splitlines()[found[0][3].line - 1]
+
+
+def test_eos_priorities_are_lossless_only_with_flow_control_switched_on(eos: Mapping[str, str]) -> None:
+    path = f"{LEAF}/startup-config"
+    assert {p.pfc for p in leaf_of(eos).view.ports} == {(3,)}
+    off = leaf_of({**eos, path: eos[path].replace("   priority-flow-control on\n", "")})
+    assert {p.pfc for p in off.view.ports} == {()}
+
+
+def test_an_eos_port_that_is_shut_is_named_with_its_line(eos: Mapping[str, str]) -> None:
+    path = f"{LEAF}/startup-config"
+    text = eos[path].replace("   no switchport\n", "   no switchport\n   shutdown\n", 1)
+    (problem,) = leaf_of({**eos, path: text}).problems
+    assert (problem[0], text.splitlines()[problem[3].line - 1]) == ("RW042", "   shutdown")
