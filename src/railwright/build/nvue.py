@@ -1,6 +1,7 @@
 """Cumulus Linux NVUE: ``startup.yaml`` and the same as ``nv set`` commands, written and read back.
 
-Keys follow the NVUE object model of Cumulus Linux 5.6 to 5.9. Headroom is not written: NVIDIA advises to give the cable
+Keys follow the NVUE object model of Cumulus Linux 5.6 to 5.14, held against the *NVUE reference* of NVIDIA's documentation (later
+releases say ``state enabled`` for ``enable on``, which is read too). Headroom is not written: NVIDIA advises to give the cable
 length and let the switch size its buffers. The watchdog's detection time is polling interval times robustness; its action
 and restoration cannot be set.
 """

@@ -91,7 +91,14 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
             if vni.isdigit()
         ),
     )
-    return Reading(view, (path,), locate)
+    shut = [port for port in ports if port.peer and "down" in _word(interfaces[port.name], "link", "state")]
+    places = {p.name: locate(f"port/{p.name}/shut") or Place(path, 0) for p in shut}
+    return Reading(
+        view,
+        (path,),
+        locate,
+        tuple(("RW042", p.name, f"is shut and has a cable to {p.peer}", places[p.name]) for p in shut),
+    )
 
 
 def _parse_yaml(path: str, text: str) -> tuple[Tree, dict[tuple[str, ...], int]]:
@@ -157,7 +164,11 @@ def _number(tree: Mapping[str, Any], *path: str, default: int = 0) -> int:
 
 
 def _is_on(tree: Mapping[str, Any], *path: str) -> bool:
-    return _word(tree, *path).lower() in _ON
+    """Say whether a switch is on; from Cumulus 5.15 on ``enable on`` is called ``state enabled``."""
+    word = _word(tree, *path)
+    if not word and path[-1] == "enable":
+        word = _word(tree, *path[:-1], "state")
+    return word.lower() in _ON
 
 
 def _names(key: str) -> list[str]:
@@ -240,6 +251,9 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
         profile = {k: _word(interfaces.get(port, {}), "qos", k, "profile") for k in ("pfc", "congestion-control")}
         if what in ("mtu", "fec"):
             yield (*base, "link", what)
+        elif what == "shut":
+            yield (*base, "link", "state", "down")
+            yield (*base, "link", "state")
         elif what == "speed_gbps":
             yield (*base, "link", "speed")
         elif what == "split":
@@ -363,7 +377,7 @@ def _read_vlans(tree: Mapping[str, Any], interfaces: Mapping[str, Any]) -> Itera
 
 def _read_balancing(tree: Mapping[str, Any]) -> str | None:
     """Return ``adaptive`` or ``ecmp``; None where neither is said."""
-    if _is_on(tree, "router", "adaptive-routing", "enable") or _is_on(tree, "router", "adaptive-routing", "state"):
+    if _is_on(tree, "router", "adaptive-routing", "enable"):
         return "adaptive"
     return "ecmp" if _at(tree, "system", "forwarding", "ecmp-hash") else None
 
@@ -432,7 +446,7 @@ def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
                 Neighbor(
                     peer,
                     _word(entry, "type") == "unnumbered",
-                    int(remote) if remote.isdigit() else None,
+                    asn if remote == "internal" else int(remote) if remote.isdigit() else None,
                     _is_on(entry, "bfd", "enable"),
                     vrf,
                     policy,
