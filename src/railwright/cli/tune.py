@@ -98,7 +98,7 @@ def tune(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Search the settings of PFC, ECN and DCQCN that carry given traffic best.
+    """Search the PFC, ECN and DCQCN settings that carry given traffic best.
 
     With -o every run is kept as it ends: the same command goes on where it was stopped.
     Exit code 1 when with no setting all flows finish.
