@@ -161,6 +161,15 @@ def test_explain_finds_the_parts_of_a_plan(what, kind, capsys):
     assert data["fields"]["connects"]
 
 
+def test_explain_tells_why_a_cable_is_what_it_is_by_its_id_and_by_its_name_in_the_papers(capsys):
+    spec = str(EXAMPLES / "rail-only-128.yaml")
+    by_id = json_of(capsys, "explain", "cable:2", "--plan", spec)
+    in_papers = json_of(capsys, "explain", "C000002", "--plan", spec)
+    assert by_id["fields"] == in_papers["fields"]
+    assert in_papers["fields"]["cable_id"] == 2
+    assert any(line.startswith("chosen: ") for line in in_papers["fields"]["why"])
+
+
 def test_explain_of_something_unknown_offers_the_nearest(capsys):
     assert call(["explain", "backend.topologie"]) == 2
     assert "did you mean 'backend.topology'?" in capsys.readouterr().err

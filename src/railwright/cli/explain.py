@@ -2,9 +2,10 @@
 
 An ID is tried as a rule code (``RW101``), a key of the spec (``backend.topology``), a key of the catalog (``sn5600``) and,
 with ``--plan``, as a part of that plan: the name of a device, ``DEVICE:PORT``, or ``device:3``, ``port:17``, ``link:4``,
-``cable:9`` by id.
+``cable:9`` by id; ``C000009`` is how the papers call that cable.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from railwright.errors import InputError, nearest
 if TYPE_CHECKING:
     from railwright.design.plan import Plan
 
+_CABLE_IN_PAPERS = re.compile(r"C(\d{6,})")
 _Explained = tuple[str, dict[str, Any]]
 
 # Table -> its id column, for `link:4` and the like.
@@ -114,7 +116,8 @@ def _plan_parts(plan: "Plan", what: str) -> Iterator[_Explained]:
     """Yield the row of the plan that ``what`` names, with what it is connected to."""
     import polars as pl
 
-    kind, _, number = what.partition(":")
+    in_papers = _CABLE_IN_PAPERS.fullmatch(what)
+    kind, _, number = (f"cable:{int(in_papers[1])}" if in_papers else what).partition(":")
     if kind in _BY_ID and number.isdecimal():
         table, column = _BY_ID[kind]
         for row in plan.table(table).filter(pl.col(column) == int(number)).iter_rows(named=True):

@@ -145,6 +145,10 @@ def print_summary(summary: dict[str, Any], *, verbose: bool = False) -> None:
     price = format_usd(totals["known_price_usd"])
     unpriced = f" and {counted(totals['unpriced'], 'piece', 'pieces')} without a price" if totals["unpriced"] else ""
     typer.echo(f"\n{counted(totals['rack_count'], 'rack', 'racks')}; {power}{unknown}; {price}{unpriced}")
+    typer.echo(
+        f"the hall at full draw: {format_w(totals['hall_power_w'])} with cooling, {totals['kwh_per_year']:,.0f} kWh and "
+        f"{format_usd(totals['energy_usd_per_year'])} a year"
+    )
     if verbose:
         print_table(
             ("network", "choice", "value", "why"),

@@ -163,7 +163,16 @@ class Decisions:
     def choose(self, what: str, value: object, why: str) -> None:
         """Record a fact of the design together with its reason."""
         self.facts[what] = value
-        self.reasons.append({"what": what, "value": str(value), "why": why})
+        self.reasons.append({"what": what, "value": _in_words(value), "why": why})
+
+
+def _in_words(value: object) -> str:
+    """Return a value as people write it: ``yes``, ``400``, ``1, 1``."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value))
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _column(value: NDArray[np.int64] | NDArray[np.uint32] | int | None, name: str) -> pl.Series | pl.Expr:

@@ -26,7 +26,6 @@ from railwright.simulate.survey import Survey
 from railwright.units import counted, format_bytes, format_gbps, format_ratio, format_us, format_usd, format_w
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_WHOLE = re.compile(r"(\d)\.0\b")
 DRAWN_NETWORKS = ("backend", "frontend", "storage")
 
 
@@ -128,6 +127,10 @@ def _cards(figures: Mapping[str, Any], findings: Sequence[Finding]) -> tuple[tup
             else f"known price ({counted(totals['unpriced'], 'piece', 'pieces')} unpriced)",
             format_usd(price if price is not None else known) if price is not None or known else "unknown",
         ),
+        (
+            f"energy of a year at full draw: {totals['kwh_per_year']:,.0f} kWh, {format_w(totals['hall_power_w'])} with cooling",
+            format_usd(totals["energy_usd_per_year"]),
+        ),
         ("errors / warnings", f"{counts['error']} / {counts['warning']}"),
     )
 
@@ -193,18 +196,14 @@ def _latency_rows(budget: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _decision(reason: Mapping[str, str]) -> dict[str, str]:
-    """Return a decision as people read it: rates and ratios with their units, no programming-language spelling."""
+    """Return a decision as people read it: rates and ratios with their units."""
     name, _, part = reason["what"].partition(".")
     value = reason["value"]
     number = float(value) if _NUMBER.fullmatch(value) else None
-    if value in ("True", "False"):
-        value = "yes" if value == "True" else "no"
-    elif number is not None and name.endswith("_gbps"):
+    if number is not None and name.endswith("_gbps"):
         name, value = name.removesuffix("_gbps"), format_gbps(number)
     elif number is not None and name.endswith("oversubscription"):
         value = format_ratio(number)
-    else:
-        value = _WHOLE.sub(r"\1", value.strip("[]"))
     what = name.replace("_", " ").replace("-", " ")
     return {**reason, "what": f"{what} ({part})" if part else what, "value": value}
 
