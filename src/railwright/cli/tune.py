@@ -131,17 +131,22 @@ def tune(
     number = int(scenario.setting["seed"])
     store = RunStore(output, scenario.setting)
     with steps.step("tune", f"at most {budget} runs") as tell:
-        result = search(
-            scenario,
-            ranges,
-            weights,
-            budget=budget,
-            seed=number,
-            store=store,
-            jobs=jobs,
-            late_marks=late_marks,
-            tell=tell,
-        )
+        try:
+            result = search(
+                scenario,
+                ranges,
+                weights,
+                budget=budget,
+                seed=number,
+                store=store,
+                jobs=jobs,
+                late_marks=late_marks,
+                tell=tell,
+            )
+        except KeyboardInterrupt:
+            if output is not None:
+                typer.echo(f"{store.finished} runs are kept in {output}; the same command goes on", err=True)
+            raise
     result = {**result, "elapsed_s": steps.seconds["tune"], "written": None if output is None else str(output)}
     if output is not None:
         write_file(output / RESULT, to_json(result) + "\n", force=True)

@@ -28,7 +28,7 @@ from railwright.simulate.flow import simulate_flows
 from railwright.simulate.flow_options import FlowOptions
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.library import cross_rail_of, taken
-from railwright.simulate.network import SWITCH, Network
+from railwright.simulate.network import SCALE_UP, SWITCH, Network
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
 from railwright.simulate.packet import PacketResult, simulate_packets
@@ -73,6 +73,7 @@ class Scenario:
     entropy: NDArray[np.uint32]
     pinned: Pinned | None
     free: NDArray[np.bool_]
+    fabric: NDArray[np.bool_]
     base: Setting
     settle: Callable[[Sections], Settled]
     sections: Callable[[Setting], Sections]
@@ -93,7 +94,7 @@ class Scenario:
             thresholds=thresholds,
             entropy=self.entropy,
         )
-        return figures(result, self.free, self.network)
+        return figures(result, self.free, self.fabric, self.network)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -107,20 +108,22 @@ class Scenario:
         return None if most is None or kmin is None else kmin <= most
 
 
-def figures(result: PacketResult, free: NDArray[np.bool_], network: Network) -> dict[str, Any]:
+def figures(
+    result: PacketResult, free: NDArray[np.bool_], fabric: NDArray[np.bool_], network: Network
+) -> dict[str, Any]:
     """Return what a run is judged by; None where a run did not finish.
 
-    ``time_us`` until the last flow of the traffic ended (background apart), ``goodput_gbps`` its bytes over that time,
-    ``fct_p999_us`` and ``slowdown_p999`` (completion over that of the flow alone), ``pause_share`` of the time of the links
+    ``time_us`` until the last flow of the traffic ended (background apart); of its flows that cross the fabric (the others
+    stay in an NVLink domain) ``goodput_gbps``, their bytes over that time, ``fct_p999_us`` and ``slowdown_p999`` (completion over
+    that of the flow alone); ``pause_share`` of the time of the links
     in use, ``victims`` and ``flows``; beside them marks, frames, drops and the longest switch queue.
     """
-    own = result.flows.with_columns(free=pl.Series(free)).filter(
-        ~pl.col("job").fill_null("").str.starts_with(BACKGROUND)
-    )
+    every = result.flows.select("job", "bytes", "start_us", "finish_us", "fct_us", "ideal_us", fabric=pl.Series(fabric))
+    judged = every.filter(~pl.col("job").fill_null("").str.starts_with(BACKGROUND))
+    own = judged.filter("fabric")
     finished = result.diagnosis is None
-    every = result.flows["fct_us"] / result.flows["ideal_us"]
     slowdown = (own["fct_us"] / own["ideal_us"]).drop_nulls()
-    last, first = own["finish_us"].max(), own["start_us"].min()
+    last, first = judged["finish_us"].max(), judged["start_us"].min()
     time_us = float(last) - float(first) if finished and last is not None and first is not None else None  # type: ignore[arg-type]
     used = int((result.links_used["bytes"] > 0).sum())
     switch = pl.Series(network.node_kind[network.link_src] == SWITCH)
@@ -130,8 +133,10 @@ def figures(result: PacketResult, free: NDArray[np.bool_], network: Network) -> 
         "fct_p999_us": _quantile(own["fct_us"].drop_nulls()) if finished else None,
         "slowdown_p999": _quantile(slowdown) if finished else None,
         "pause_share": result.counters["paused_us"] / (used * result.counters["end_us"]) if used else 0.0,
-        "victims": int((pl.Series(free) & (every >= VICTIM_SLOWDOWN)).sum()) if finished else None,
-        "flows": result.flows.height,
+        "victims": int((pl.Series(free & fabric) & (every["fct_us"] / every["ideal_us"] >= VICTIM_SLOWDOWN)).sum())
+        if finished
+        else None,
+        "flows": int(fabric.sum()),
         "paused_us": result.counters["paused_us"],
         "pause_frames": int(result.counters["pause_frames"]),
         "ecn_marks": int(result.counters["ecn_marks"]),
@@ -242,6 +247,7 @@ def plan_scenario(
         entropy=entropy,
         pinned=pinned,
         free=_free(network, rows, way, used_seed, pinned),
+        fabric=_fabric(network, rows),
         base=base,
         settle=settle,
         sections=lambda setting: sections_of(setting, base, plan.spec.backend.pfc, plan.spec.backend.dcqcn),
@@ -346,6 +352,7 @@ def own_scenario(
         entropy=entropy,
         pinned=pinned,
         free=_free(user.network, rows, way, seed, pinned),
+        fabric=_fabric(user.network, rows),
         base=base,
         settle=settle,
         sections=lambda setting: sections_of(setting, base, None, None),
@@ -445,6 +452,21 @@ def _free(network: Network, rows: pl.DataFrame, paths: str, seed: int, pinned: P
     ).flows
     slowdown = (flows["fct_us"] / flows["ideal_us"]).to_numpy()
     return np.asarray(slowdown <= FREE_SLOWDOWN, np.bool_)
+
+
+def _fabric(network: Network, rows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return for every send whether its ends are in different scale-up domains, or in none (bool).
+
+    Raises InputError when that is so for background load only.
+    """
+    joins = network.node_kind[network.link_dst] == SCALE_UP
+    domain = -1 - np.arange(network.node_kind.size)
+    domain[network.link_src[joins]] = network.link_dst[joins]
+    sends = rows.filter(pl.col("kind").cast(pl.String) == "send")
+    crosses = np.asarray(domain[sends["src"].to_numpy()] != domain[sends["dst"].to_numpy()], np.bool_)
+    if not (crosses & ~sends["job"].str.starts_with(BACKGROUND).to_numpy()).any():
+        raise InputError("no flow of this traffic crosses the fabric: there is nothing to tune", key="traffic")
+    return crosses
 
 
 def _base(lossless: bool, xon_offset: float, alpha: float, options: PacketOptions, *, dcqcn: bool) -> dict[str, float]:

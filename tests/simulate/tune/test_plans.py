@@ -133,3 +133,14 @@ def test_a_victim_is_slow_without_crossing_the_congested_link(tmp_path: Path, bu
     figures = own.run(Sections(), 0)
     assert figures["victims"] == victims
     assert (figures["pause_frames"] > 0) == bool(victims)
+
+
+def test_flows_inside_an_nvlink_domain_are_not_judged():
+    # 16 GPUs of two servers, all-to-all: 16 x 15 pairs, of which 2 x 8 x 7 stay inside
+    both = scenario(ranks=16)
+    assert both.rows.height >= 16 * 15
+    inside = (both.rows["src"] // 8 == both.rows["dst"] // 8).to_numpy()
+    assert (both.fabric == ~inside).all()
+    assert both.run(Sections(), 0)["flows"] == int((~inside).sum())
+    with pytest.raises(InputError, match="crosses the fabric"):
+        scenario(ranks=8)
