@@ -1,7 +1,7 @@
 """The packet engine on the examples: collectives x path modes x transports, as the table of docs/packet.md.
 
-``python -m bench.packet_examples [128|1024 …] [--out FILE.jsonl]``. Every row is one run of ``railwright simulate --engine packet``
-in a process of its own, and CPU time and memory are what the operating system says of that process; rows that the file has
+``python -m bench.packet_examples [128|1024 …] [--out FILE.jsonl]``. Every row is one ``railwright simulate --engine packet`` in
+a process of its own, and CPU time and memory are what the operating system says of that process; rows that the file has
 already are not run again. The InfiniBand plans are the same specs with ``transport: infiniband`` and switches of 64 x 400G
 for it. ``all-to-all, PXN off`` sends across rails over the spines (``cross_rail: network``). A run that takes longer than
 an hour is stopped and the row says so.
