@@ -2,12 +2,14 @@
 carry nothing. Each is found with its line; the clean texts have no problem."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from railwright.build.contract import Reading
+from railwright.build.frr_mistakes import session_problems
 from railwright.build.readings import read_files
 from railwright.build.render import render_plan
 from railwright.design.plan import Plan
@@ -19,6 +21,11 @@ Change = Callable[[dict[str, Any]], object]
 @pytest.fixture(scope="module")
 def sonic(plan: Plan) -> Mapping[str, str]:
     return render_plan(plan, ("sonic",)).files
+
+
+@pytest.fixture(scope="module")
+def nvue(plan: Plan) -> Mapping[str, str]:
+    return render_plan(plan, ("nvue",)).files
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +102,51 @@ def test_an_eos_port_that_is_shut_is_named_with_its_line(eos: Mapping[str, str])
     text = eos[path].replace("   no switchport\n", "   no switchport\n   shutdown\n", 1)
     (problem,) = leaf_of({**eos, path: text}).problems
     assert (problem[0], text.splitlines()[problem[3].line - 1]) == ("RW042", "   shutdown")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        (
+            "  neighbor Ethernet256 activate\n",
+            "",
+            " neighbor Ethernet256 interface remote-as external",
+            "not activated",
+        ),
+        ("  redistribute connected\n", "", "router bgp ", "announces nothing of its own"),
+    ],
+)
+def test_sessions_that_carry_no_route(sonic: Mapping[str, str], old: str, new: str, line: str, message: str) -> None:
+    path = f"{LEAF}/frr.conf"
+    assert old in sonic[path]
+    text = sonic[path].replace(old, new)
+    (problem,) = leaf_of({**sonic, path: text}).problems
+    assert message in problem[2]
+    assert text.splitlines()[problem[3].line - 1].startswith(line)
+
+
+def test_route_servers_and_evpn_sessions_are_left_alone() -> None:
+    text = (
+        "router bgp 65001\n no bgp default ipv4-unicast\n neighbor 10.0.0.1 remote-as 65002\n"
+        " neighbor 10.0.0.2 remote-as 65003\n address-family ipv4 unicast\n  neighbor 10.0.0.1 activate\n"
+        "  neighbor 10.0.0.1 route-server-client\n exit-address-family\n address-family l2vpn evpn\n"
+        "  neighbor 10.0.0.2 activate\n exit-address-family\nexit\n"
+    )
+    assert list(session_problems("r1/frr.conf", text)) == []
+
+
+def test_internal_means_the_own_as(sonic: Mapping[str, str], nvue: Mapping[str, str]) -> None:
+    for files, path in ((sonic, f"{LEAF}/frr.conf"), (nvue, f"{LEAF}/startup.yaml")):
+        for word, wanted in (("external", None), ("internal", True)):
+            bgp = leaf_of(
+                {**files, path: re.sub("remote-as(:?) external", rf"remote-as\1 {word}", files[path])}
+            ).view.bgp
+            assert bgp is not None
+            assert {n.remote_as for n in bgp.neighbors} == {bgp.asn if wanted else None}
+
+
+def test_an_nvue_port_that_is_down_is_named_with_its_line(nvue: Mapping[str, str]) -> None:
+    path = f"{LEAF}/startup.yaml"
+    text = re.sub(r"(state:\n +)up:", r"\1down:", nvue[path], count=1)
+    (problem,) = leaf_of({**nvue, path: text}).problems
+    assert (problem[0], text.splitlines()[problem[3].line - 1].strip()) == ("RW042", "down: {}")

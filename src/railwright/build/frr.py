@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from railwright.build.contract import Bgp, DeviceView, Leak, Neighbor, Place, Port, Reading, Vrf
+from railwright.build.frr_mistakes import session_problems
 from railwright.build.route_filters import Filters, filters_of, foreign_targets, leak_name, policy_name
 
 FILE = "frr.conf"
@@ -173,6 +174,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         view,
         (path,),
         lambda key: Place(path, line) if (line := line_of(state, key)) else None,
+        tuple(session_problems(path, text)),
     )
 
 
@@ -326,7 +328,7 @@ def _neighbor_line(state: _State, vrf: str, peer: str, words: list[str], number:
     own = f"bgp/neighbor/{vrf}/{peer}"
     state.lines.setdefault(own, number)
     if words[:1] == ["remote-as"]:
-        found.remote_as = int(words[1]) if words[1].isdigit() else None
+        found.remote_as = state.asn if words[1] == "internal" else int(words[1]) if words[1].isdigit() else None
         state.lines[f"{own}/remote_as"] = number
     elif words[:1] == ["peer-group"]:
         found.group = words[1]

@@ -22,6 +22,7 @@ from railwright.build.contract import (
     Vrf,
     Watchdog,
 )
+from railwright.build.frr_mistakes import session_problems
 from railwright.build.places import json_lines
 from railwright.build.sonic_mistakes import own_problems
 from railwright.build.sonic_paths import FILE as PATHS
@@ -72,6 +73,7 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     index = json_lines(text) if wrong else {}
     problems = [(code, port, message, Place(path, index.get(where, 0))) for code, port, message, where in wrong]
     watchdog = _read_watchdog(db)
+    problems += [p for file, t in files.items() if file.endswith(frr.FILE) for p in session_problems(file, t)]
     ports = tuple(_read_port(tables, port) for port in sorted(db.get("PORT", {})))
     loopbacks = tuple(sorted(k.split("|", 1)[1] for k in db.get("LOOPBACK_INTERFACE", {}) if "|" in k))
     metadata = db.get("DEVICE_METADATA", {}).get("localhost", {})
