@@ -43,7 +43,8 @@ def test_a_deadlock_is_the_answer_no(capsys: pytest.CaptureFixture[str]) -> None
     ("arguments", "says"),
     [
         ([*OWN, "--options", str(CASE / "nope.yaml")], "no such file"),
-        ([*OWN, "--options", str(CASE / "pfc-alone.yaml"), "--engine", "flow"], "no queues"),
+        ([*OWN, "--options", str(CASE / "pfc-alone.yaml"), "--engine", "flow"], "no queues to set"),
+        ([*OWN, "--engine", "flow", "--series", "10us", "-o", "nowhere"], "no queues to look at"),
         (["simulate", str(CASE / "net.yaml"), "--options", str(CASE / "pfc-alone.yaml")], "network of your own"),
     ],
 )

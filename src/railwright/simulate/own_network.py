@@ -48,6 +48,8 @@ def simulate_own(
             raise InputError(f"{value!r} is not allowed; one of {', '.join(allowed)}{nearest(value, allowed)}", key=key)
     if engine == "flow" and options_file is not None:
         raise InputError("the flow engine has no queues to set; use engine packet", key="options")
+    if engine == "flow" and sample_us:
+        raise InputError("the flow engine has no queues to look at; use engine packet", key="series")
     user = read_network(network_file)
     traffic, pinned = read_flows(flows_file, user.network)
     if engine == "flow":
