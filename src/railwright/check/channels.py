@@ -28,6 +28,7 @@ from railwright.design.plan import Plan
 from railwright.design.routes import find_routes
 from railwright.design.sockets import Socket, find_sockets
 from railwright.spec.cabling import Part
+from railwright.units import counted
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def hits(plan: Plan, code: str) -> Iterator[Hit]:
     """Yield what the rule ``code`` has to say of the links of ``plan``."""
     for found in link_problems(plan).get(code, ()):
         problem = found.problem
-        others = f"; {found.links - 1:,} more links alike" if found.links > 1 else ""
+        others = f"; {counted(found.links - 1, 'more link', 'more links')} alike" if found.links > 1 else ""
         yield Hit(f"{found.a} - {found.b}", f"{problem.text}{others}", fix=problem.fix or None)
 
 
