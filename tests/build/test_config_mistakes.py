@@ -391,5 +391,6 @@ def test_a_broken_file_is_an_input_error_with_its_line(clean: dict[str, Path], t
 
 
 def test_every_code_has_a_text_with_a_source() -> None:
-    assert list(config_rule_texts()) == [f"RW{n:03d}" for n in range(1, 42)]
+    codes = list(config_rule_texts())
+    assert codes == [f"RW{n:03d}" for n in range(1, len(codes) + 1)]
     assert all(text.source and text.fix for text in config_rule_texts().values())

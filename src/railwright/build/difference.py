@@ -16,7 +16,10 @@ from railwright.build.contract import Reading, project, statements
 from railwright.build.hosts import HostReading, host_statements
 from railwright.build.readings import Readings
 
-_DRAINED = ("port", "bgp", "dscp", "priority", "queue", "watchdog", "loopbacks", "balancing", "nic", "system")
+_DRAINED = (
+    *("port", "bgp", "policy", "aggregate", "leak", "balancing", "loopbacks"),
+    *("dscp", "priority", "queue", "watchdog", "nic", "system"),
+)
 _PEER = "/peer"
 _SYSTEM = "system"
 
