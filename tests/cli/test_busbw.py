@@ -58,6 +58,21 @@ def test_a_jobs_environment_changes_the_answer(capsys, tmp_path):
     assert call(["busbw", RAILS, "--env", "no-such-file"]) == 2
 
 
+def test_a_jobs_environment_changes_a_simulation(capsys, tmp_path):
+    file = tmp_path / "job.env"
+    file.write_text(
+        "export NCCL_CROSS_NIC=0  # rails\nmpirun -x NCCL_IB_QPS_PER_CONNECTION=4 -x NCCL_MAX_NCHANNELS=8 "
+        "-x NCCL_ALGO='allreduce:ring;broadcast:ring' ./all_reduce_perf\n"
+    )
+    setting = json_of(capsys, "simulate", RAILS, "--engine", "flow", "--env", str(file))["setting"]
+    assert (setting["algorithm"], setting["channels"], setting["cross_nic"], setting["queue_pairs"]) == ("ring", 8, 0, 4)
+    assert setting["variables"]["NCCL_CROSS_NIC"] == "0"
+    assert call(["simulate", RAILS, "--env", "NCCL_CROSS_NIC=3"]) == 2
+    assert "write 0 to 2" in capsys.readouterr().err
+    assert call(["simulate", RAILS, "--env", "NCCL_CROS_NIC=1"]) == 0
+    assert "did you mean 'NCCL_CROSS_NIC'" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("log", "more", "code", "exit_code"),
     [

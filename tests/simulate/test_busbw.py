@@ -95,6 +95,22 @@ def test_servers_that_do_not_come_in_pairs_cross_rails_over_nvlink_where_rails_a
     assert at(open_fabric(plan), "cluster", "all-reduce")["busbw_GBps"] > 300
 
 
+def test_rings_that_change_rail_where_rails_are_not_joined_are_told_of() -> None:
+    plan = validation_plan(128, "rail-only", "tiers: 1")
+    ways = {value: open_fabric(plan, parse_environment(f"NCCL_CROSS_NIC={value}")) for value in (0, 1, 2)}
+    scope = scope_of(plan, "cluster")
+    told = {
+        value: rows(fabric, scope, "all-gather", [LARGE], parse_environment(f"NCCL_CROSS_NIC={value}")).row(
+            0, named=True
+        )
+        for value, fabric in ways.items()
+    }
+    assert "NCCL_CROSS_NIC=0 avoids it" in str(told[1]["bottleneck"])
+    assert "rail" not in str(told[0]["bottleneck"]) + str(told[2]["bottleneck"])
+    assert told[0]["busbw_GBps"] < 8 * 45  # 8 x 48 is more than NVLink has when every ring leaves every GPU over it
+    assert told[2]["busbw_GBps"] > 8 * 46
+
+
 def test_the_standard_scopes_of_a_fabric_with_units() -> None:
     scopes = {scope.name: scope for scope in standard_scopes(rails())}
     assert list(scopes) == ["cluster", "pod", "rail", "pair", "pair:far"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from railwright.cli.options import Json, PlanOrSpec, Seed, Verbose
+from railwright.cli.variables import Env, read_environment
 from railwright.errors import InputError
 from railwright.units import parse_count
 
@@ -37,10 +38,7 @@ def busbw(
             help="cluster, pod[:N], unit[:N], rail[:N], pair[:far|:NAME,NAME] or all; again for more. Default: all.",
         ),
     ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option("--env", metavar="FILE|TEXT", help="The job's NCCL variables, pasted or as a file."),
-    ] = None,
+    env: Env = None,
     paths: Annotated[
         str | None,
         typer.Option("--paths", metavar="MODE", help="ecmp, spray, adaptive, flowlet or rail. Default: the plan's."),
@@ -64,7 +62,7 @@ def busbw(
     from railwright.simulate.busbw import open_fabric, parse_sizes
 
     wanted = parse_sizes(sizes)
-    environment = _environment(env)
+    environment = read_environment(env)
     fabric = open_fabric(open_plan(source, seed), environment, paths=paths, seed=seed)
     if compare is not None:
         if collective and len(collective) > 1:
@@ -74,21 +72,6 @@ def busbw(
     if ranks is not None:
         raise InputError("--ranks belongs to --compare; --scope chooses the ranks of a table", key="--ranks")
     _forecast(fabric, environment, collective, wanted, scope or ["all"], as_json=as_json, verbose=verbose)
-
-
-def _environment(text: str | None) -> "Environment":
-    from railwright.workload.nccl.environment import parse_environment
-
-    if text is None:
-        return parse_environment("")
-    if "=" in text:
-        return parse_environment(text, file="--env")
-    try:
-        return parse_environment(Path(text).read_text(encoding="utf-8"), file=text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{text!r} is neither a file that can be read nor variables (NAME=VALUE …): {error}", key="--env"
-        ) from None
 
 
 def _forecast(

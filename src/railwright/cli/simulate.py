@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from railwright.cli.options import Json, MaybeDirectory, Quiet, Seed
+from railwright.cli.variables import Env, read_environment
 from railwright.errors import InputError
 from railwright.units import parse_bytes, parse_us
 
@@ -55,6 +56,7 @@ def simulate(
             help="ecmp, spray, adaptive, flowlet or rail, or a CSV with src,dst,path. Default: the plan's.",
         ),
     ] = None,
+    env: Env = None,
     fail: Annotated[
         list[str] | None,
         typer.Option("--fail", metavar="WHAT", help="A failure, for example leaf:rail3-leaf1; again for more."),
@@ -127,6 +129,9 @@ def simulate(
         for key, value in of_plans.items():
             if value:
                 raise InputError("is for collectives on a plan, not for flows of your own", key=key)
+    if env is not None and own:
+        raise InputError("is for a collective on a plan; flows of your own need none", key="--env")
+    environment = read_environment(env)
     if output is not None:
         check_folder(output, RESULT_ENTRIES, _PROOF)
     if source is not None:
@@ -150,6 +155,7 @@ def simulate(
                 iterations=iterations,
                 background=tuple(background or ()),
                 sample_us=series,
+                environment=environment,
             )
         shown = result.engine.flows
     else:
@@ -240,6 +246,7 @@ def _print(result: "SimulationResult", output: Path | None) -> None:
         "pauses": summary["pfc"]["pause_frames"],
         "drops": summary["drops"],
         "algorithm": setting.get("algorithm"),
+        "channels": setting.get("channels"),
         "ranks": setting.get("ranks"),
         "paths": setting.get("paths"),
         "engine": f"{engine['name']}, {engine['wall_s']:.2f} s" if engine["wall_s"] is not None else engine["name"],
@@ -252,6 +259,8 @@ def _print(result: "SimulationResult", output: Path | None) -> None:
     }
     title = " ".join(str(part) for part in (setting.get("collective"), format_bytes(size) if size else None) if part)
     print_pairs(title or "flows", pairs)
+    for remark in setting.get("remarks", ()):
+        typer.echo(f"note: {remark}")
     if summary["bottleneck"]:
         typer.echo("")
         print_table(

@@ -184,6 +184,8 @@ def forecast(
         for row in np.flatnonzero(slower & (needed > BINDING * moving) & (needed > 0.5 * (time_us - moving + needed))):
             limit[row], words[row] = "adapters" if ceiling.adapter else "fabric", describe(fabric, ceiling)
         time_us = np.where(slower, time_us - moving + needed, time_us)
+        if ceiling.relayed:
+            words = [f"{word}; {_RELAYED}" if here else word for word, here in zip(words, rows, strict=True)]
     algbw = table["size_bytes"].to_numpy() / time_us / 1000
     return table.with_columns(
         pl.Series("time_us", time_us),
@@ -194,6 +196,7 @@ def forecast(
     )
 
 
+_RELAYED = "changes rail where rails are not joined: over NVLink here, in NCCL an error; NCCL_CROSS_NIC=0 avoids it"
 _WORDS = {"latency": "start-up", "nvlink": "NVLink", "adapters": "adapters", "pcie": "PCIe"}
 
 

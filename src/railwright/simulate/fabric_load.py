@@ -33,7 +33,8 @@ class Ceiling:
     """The least time per byte of message that the network needs, and where.
 
     ``link`` is the busiest directed link; ``adapter``: it is a server's own; ``flows`` cross it (None: everything is spread
-    evenly); ``even`` says that collisions of hashed paths were not counted.
+    evenly); ``even`` says that collisions of hashed paths were not counted; ``relayed`` that some pair has no way of its own and
+    goes over NVLink and other GPUs' adapters.
     """
 
     us_per_byte: float
@@ -41,6 +42,7 @@ class Ceiling:
     adapter: bool
     flows: int | None
     even: bool = False
+    relayed: bool = False
 
 
 def fabric_ceiling(
@@ -82,7 +84,7 @@ def fabric_ceiling(
             cross_nic=cross_nic,
         )
         sends = _leaving(network, traffic)
-    carried, flows = _carried(network, sends, "spray" if even else paths, queue_pairs, seed)
+    carried, flows, relayed = _carried(network, sends, "spray" if even else paths, queue_pairs, seed)
     rate = network.link_gbps * (goodput * BYTES_PER_US)
     needed, own = _times_us(network, carried, rate)
     if summed:
@@ -96,6 +98,7 @@ def fabric_ceiling(
         adapter=bool(own[busiest]),
         flows=None if summed or paths not in HASHED else int(flows[busiest]),
         even=even,
+        relayed=relayed,
     )
 
 
@@ -190,8 +193,8 @@ def _by_leaf(network: Network, sends: pl.DataFrame) -> pl.DataFrame:
 
 def _carried(
     network: Network, sends: pl.DataFrame, mode: str, queue_pairs: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return bytes and number of flows per directed link."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
+    """Return bytes and number of flows per directed link, and whether any pair is relayed."""
     pairs = queue_pairs if mode in HASHED else 1
     if mode not in HASHED:
         sends = sends.group_by("src", "dst", maintain_order=True).agg(pl.col("op_id").first(), pl.col("bytes").sum())
@@ -199,6 +202,7 @@ def _carried(
     src, dst, load = (sends[name].to_numpy() for name in ("src", "dst", "bytes"))
     links = network.link_gbps.size
     carried, flows = np.zeros(links), np.zeros(links, np.int64)
+    relayed = False
     for pair in range(pairs):
         found = find_paths(
             network,
@@ -212,7 +216,8 @@ def _carried(
         lost = np.flatnonzero(~found.reached)
         if lost.size:
             raise InputError(no_path(network, src, dst, lost))
+        relayed = relayed or bool(found.relayed.any())
         held = np.repeat(load / pairs, np.diff(found.offset)) * found.share
         carried += np.bincount(found.link, held, links)
         flows += np.bincount(found.link, minlength=links)
-    return carried, flows
+    return carried, flows, relayed

@@ -132,6 +132,8 @@ def simulate_collective(
             "iterations": iterations,
             "background": list(background),
             "seed": used_seed,
+            "variables": dict(environment.variables),
+            "remarks": list(environment.remarks),
         },
         time_us=time_us,
         algbw_gbytes_s=algbw,

@@ -55,6 +55,8 @@ def expected(
         if gpus > 8:
             mended = np.maximum(mended, times)
         times = np.where(algorithm == "nvls", mended, times)
+    if shape.nodes == 2 and name == "all-reduce" and shape.architecture in NVLS_USE and gpus <= 8:
+        times = np.where(algorithm == "nvls-tree", np.minimum(times, _two_node_nvls_tree_us(bytes_, shape)), times)
     if gpus > 1 and name == "all-reduce":
         bound = bytes_ * 2 * (gpus - 1) / gpus / (1000 * DIRECT_USE * max(shape.nvlink_counted, shape.pcie_counted))
         times = np.where(algorithm == "collnet-direct", np.maximum(times, bound), times)
@@ -69,6 +71,29 @@ def expected(
         pl.Series("fill", fill),
         pl.Series("limit", np.where(fill < 0.5, "latency", wire).tolist(), dtype=pl.String),
     )
+
+
+def _two_node_nvls_tree_us(sizes: NDArray[np.float64], shape: JobShape) -> NDArray[np.float64]:
+    """Return the time of an NVLS tree all-reduce on two nodes: the slowest of NVLink, adapters and the library's cap.
+
+    Each node sends every byte once over its adapters (docs/collectives.md), and NVLink carries what it carries on one node. The
+    library multiplies the channels by the rate that its search settled on, which is that of the adapters inside the nodes as
+    well; on Blackwell NVLink has twice that: 690 GB/s busbw measured on two B200 nodes (coreweave/nccl-tests#92), 720 here and
+    497 by the library. On Hopper the library's cap per channel binds in both.
+    """
+    constants, gpus = shape.constants, shape.gpus_per_node
+    channels = min(gpus, constants.channels["nvls_arity"])
+    factor = bus_factor("all-reduce", shape.ranks)
+    algbw = min(
+        NVLS_USE[shape.architecture] * shape.nvlink_counted / (1 + 1 / gpus),
+        shape.nics_per_node * shape.nic_counted,
+        channels * constants.channel_max["nvls-tree"][shape.architecture][1] / factor,
+    )
+    links = constants.link_latency_us
+    start = (
+        constants.base_latency_us["nvls-tree"][2] + links["nvlink"]["nvls-tree"][2] + 2 * links["net"]["nvls-tree"][2]
+    )
+    return start + sizes / (1000 * algbw)
 
 
 def _wire(collective: str, shape: JobShape, environment: Environment) -> str:
