@@ -1,7 +1,7 @@
 """A job's NCCL variables as people paste them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.errors import InputError
@@ -103,6 +103,7 @@ def test_variables_change_what_they_say(text: str, attribute: str, value: object
     assert getattr(parse_environment(text), attribute) == value
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:
