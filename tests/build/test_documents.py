@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from railwright import tables
 from railwright.build import sheets
 from railwright.build.bom_sheet import bom_sheet, bom_summary
-from railwright.build.cable_schedule import cable_schedule, lane_range, order_list, pull_list
+from railwright.build.cable_schedule import cable_schedule, fibre_ends, lane_range, order_list, pull_list
 from railwright.build.documents import write_documents
 from railwright.build.elevations import RU_PX, draw_rack, hall_drawings, rack_view, type_drawings, type_name
 from railwright.build.install_sheets import install_sheets
@@ -301,3 +301,15 @@ def test_trays_carry_every_cable_and_bundle_along_its_whole_way(papers_plan: Pla
     assert trays["bundles"].sum() == ways.unique("pair")["steps"].sum()
     assert (trays["bundles"] <= trays["cables"]).all()
     assert (trays["bundles"] > 0).all()
+
+
+def test_the_order_list_says_face_gender_and_polarity_with_keys_of_every_fibre_cord(papers_plan: Plan) -> None:
+    orders = fibre_ends(papers_plan.catalog, order_list(cable_schedule(papers_plan)))
+    fibre = orders.filter(pl.col("medium").is_in(["mmf", "smf"]))
+    parallel = fibre.filter(pl.col("connectors").str.starts_with("mpo"))
+    assert fibre.height > 0 < parallel.height
+    assert fibre.select("connectors", "polish", "polarity").null_count().sum_horizontal().item() == 0
+    assert set(parallel["gender"]) == {"female"}
+    assert parallel["polarity"].str.contains("key up to key").all()
+    others = orders.filter(~pl.col("medium").is_in(["mmf", "smf"]))
+    assert others["polarity"].null_count() == others.height > 0

@@ -7,6 +7,7 @@ row per port, numbered ``leg`` of ``legs``. Everything is joined as tables: 100,
 import polars as pl
 
 from railwright.build.parts import CABLE_KINDS, MODULE_KINDS, described
+from railwright.catalog.load import Catalog
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 
@@ -69,6 +70,26 @@ def order_list(schedule: pl.DataFrame) -> pl.DataFrame:
         .agg(cables=pl.len(), metres=pl.col("length_m").sum())
         .sort("network", "medium", "part", "length_m", nulls_last=True)
     )
+
+
+def fibre_ends(catalog: Catalog, orders: pl.DataFrame) -> pl.DataFrame:
+    """Return ``orders`` with what a fibre cord must have at its ends: ``connectors, polish, gender, polarity`` with the keys.
+
+    They are null for cables with fixed ends.
+    """
+    rows = [
+        {
+            "part": key,
+            "connectors": " - ".join(dict.fromkeys((cord.connector, cord.far_connector))),
+            "polish": cord.polish.upper(),
+            "gender": None if cord.gender == "none" else cord.gender,
+            "polarity": catalog.polarities[cord.polarity].name,
+        }
+        for key in orders["part"].unique().drop_nulls().sort()
+        if (cord := catalog.fibre_cables.get(key)) is not None
+    ]
+    ends = pl.DataFrame(rows, schema=dict.fromkeys(("part", "connectors", "polish", "gender", "polarity"), pl.String))
+    return orders.join(ends, on="part", how="left", maintain_order="left")
 
 
 def pull_list(schedule: pl.DataFrame) -> pl.DataFrame:

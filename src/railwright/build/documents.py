@@ -12,7 +12,7 @@ import polars as pl
 import railwright
 from railwright.build import names
 from railwright.build.bom_sheet import bom_sheet, bom_summary
-from railwright.build.cable_schedule import cable_schedule, order_list, pull_list
+from railwright.build.cable_schedule import cable_schedule, fibre_ends, order_list, pull_list
 from railwright.build.elevations import RackView, hall_drawings, rack_view, type_drawings
 from railwright.build.install_sheets import write_install_sheets
 from railwright.build.sheets import Sheet, write_csv, write_workbook
@@ -75,7 +75,7 @@ def _schedule_files(plan: Plan, schedule: pl.DataFrame, directory: Path) -> list
     sheets = {
         "About": Sheet(_about(plan, schedule)),
         "Legs": Sheet(schedule.select(filled), _CABLE_FORMATS),
-        "Order list": Sheet(order_list(schedule), _CABLE_FORMATS),
+        "Order list": Sheet(fibre_ends(plan.catalog, order_list(schedule)), _CABLE_FORMATS),
         "Pull list": Sheet(pull_list(schedule), _CABLE_FORMATS),
         "Trays": Sheet(trays, _CABLE_FORMATS),
     }

@@ -22,6 +22,7 @@ from railwright.catalog.optics import Optic, Pmd
 from railwright.design.link_budget import Budget, check_channel, mated_pairs
 from railwright.design.sockets import Socket
 from railwright.spec.cabling import Cabling
+from railwright.units import counted
 
 THIN_MARGIN_DB = {"smf": 0.5, "mmf": 0.3}
 """Margin below which ageing, repair and dirt can end a link (from memory, unverified)."""
@@ -255,7 +256,8 @@ def _polarity(catalog: Catalog, cord: FibreCable, plant: Plant) -> Iterator[Prob
         trunk = f" and {trunks} trunk of {plant.trunk_polarity}" if trunks else ""
         yield Problem(
             "RW741",
-            f"{cords} cord(s) of {cord.polarity}{trunk} flip the fibres {flips} times, so that transmitters face transmitters",
+            f"{counted(cords, 'cord', 'cords')} of {cord.polarity}{trunk} flip the fibres {counted(flips, 'time', 'times')}, so "
+            "that transmitters face transmitters",
             "an odd number of flips: type B end to end, with no panel or two (a channel of one panel needs one type A cord)",
         )
 
