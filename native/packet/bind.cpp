@@ -90,9 +90,10 @@ nb::dict results(const Engine& engine, double cpu_s) {
             if (static_cast<int>(cls) < classes) queue[link] = std::max<std::int64_t>(queue[link], lane.queued_max);
             marks[link] += lane.marks;
             drops[link] += lane.drops;
-            pause[link] += state.total;
+            const Ps open = state.paused ? engine.now - state.since : 0;  // a pause that has not ended
+            pause[link] += state.total + open;
             frames[link] += state.frames;
-            longest[link] = std::max<std::int64_t>(longest[link], state.longest);
+            longest[link] = std::max<std::int64_t>({longest[link], state.longest, open});
         }
     out["link_queue_max"] = array_of(std::move(queue));
     out["link_marks"] = array_of(std::move(marks));

@@ -71,6 +71,17 @@ def test_a_nic_that_pauses_for_ever_is_named(star, sends) -> None:
     assert "s0 → h1" in result.diagnosis.places
 
 
+def test_a_pause_that_never_ends_counts_as_long_as_it_has_lasted(star, sends) -> None:
+    # The storming NIC was the first to pause, so its switch has been paused the longest: that names the culprit.
+    changes = ({"time_us": 1.0, "kind": "storm-on", "subject": 1},)
+    options = parse_options({**lossless(rto_us=0.0, alpha=0.01).model_dump(), "changes": changes})
+    result = simulate_packets(star(3), sends((0, 1, 1e6), (2, 1, 1e6)), options)
+    worst = result.pauses.row(0, named=True)
+    assert (worst["from"], worst["to"]) == ("s0", "h1")
+    assert worst["paused_us"] == worst["longest_us"] > 1
+    assert result.counters["paused_us"] == pytest.approx(result.pauses["paused_us"].sum())
+
+
 def test_the_watchdog_frees_the_victims_of_a_storm(star, sends) -> None:
     # Host 0 sends to the storming host 1 and, later, to host 2: without the watchdog the second flow waits for ever.
     rows = ((0, 1, 4e6), (0, 2, 1e6, 5.0), (3, 1, 4e6))
