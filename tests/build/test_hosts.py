@@ -188,7 +188,7 @@ def test_after_apply_the_shown_state_is_the_contract_and_a_second_run_changes_no
     assert second.stdout == "as host.conf says\n"
     reading = hosts.read("gpu-001", {"gpu-001/show.txt": run(machine, "show").stdout})
     found = dict(host_statements(reading.view))
-    blind = replace(PORT, gpu=None)  # this machine has no nvidia-smi
+    blind = replace(PORT, gpu=None, gateway="")  # this machine has no nvidia-smi
     for key, value in host_statements(HostView("gpu-001", (blind,), (("NCCL_IB_TC", "106"),))):
         assert found[key] == value, key
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from railwright.build import hosts
 from railwright.build.contract import Reading
 from railwright.build.frr_mistakes import session_problems
+from railwright.build.host_model import HostPort, HostView
 from railwright.build.readings import read_files
 from railwright.build.render import render_plan
+from railwright.check.config_frames import frames
+from railwright.check.config_rules import host_peers
 from railwright.design.plan import Plan
 
 LEAF = "rail1-leaf1"
@@ -150,3 +154,31 @@ def test_an_nvue_port_that_is_down_is_named_with_its_line(nvue: Mapping[str, str
     text = re.sub(r"(state:\n +)up:", r"\1down:", nvue[path], count=1)
     (problem,) = leaf_of({**nvue, path: text}).problems
     assert (problem[0], text.splitlines()[problem[3].line - 1].strip()) == ("RW042", "down: {}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new", "gateway"),
+    [
+        (r"via: \S+", "via: 10.9.9.9", "10.9.9.9"),
+        (r"      routing-policy:\n        - from: \S+\n          table: 101\n", "", ""),
+    ],
+)
+def test_the_gateway_of_a_rail_is_what_netplan_says_and_a_rule_leads_to(pattern: str, new: str, gateway: str) -> None:
+    """A route in a table without a rule is never looked up (ip-rule(8))."""
+    path = "gpu-001/netplan.yaml"
+    rail = HostPort("rail1", "mlx5_0", "backend", mtu=9000, addresses=("10.1.0.1/31",), gateway="10.1.0.0")
+    own = {f"gpu-001/{name}": text for name, text in hosts.render(HostView("gpu-001", (rail,))).items()}
+    changed = re.sub(pattern, new, own[path], count=1)
+    assert changed != own[path]
+    (clean,), (found,) = (read_files(files).servers for files in (own, {**own, path: changed}))
+    assert clean.view.ports[0].gateway == "10.1.0.0"
+    assert found.view.ports[0].gateway == gateway
+
+
+def test_an_adapter_that_names_another_servers_port_is_found(sonic: Mapping[str, str]) -> None:
+    path = "gpu-001/host.conf"
+    text = re.sub(r"(nic rail1 .*peer=)rail1-leaf1:", r"\1rail2-leaf1:", sonic[path])
+    readings = read_files({**sonic, path: text})
+    (mistake,) = host_peers(readings, frames(readings))
+    assert (mistake.code, mistake.device, mistake.item) == ("RW028", "gpu-001", "rail1")
+    assert list(host_peers(read_files(sonic), frames(read_files(sonic)))) == []

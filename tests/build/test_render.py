@@ -190,3 +190,12 @@ def test_counts_that_need_more_cages_than_a_switch_has_are_refused_by_name() -> 
     )
     with pytest.raises(InputError, match=r"spine1 needs cage \d+, but sn5600 has 65"):
         render_plan(design_plan(spec, load_catalog()))
+
+
+def test_routed_servers_are_refused_because_they_would_have_no_session() -> None:
+    spec = ClusterSpec.model_validate(
+        {"name": "routed", "cluster": {"servers": 2, "server": "hgx-h100"}, "frontend": {"attach": "routed"}}
+    )
+    with pytest.raises(InputError, match="no sessions between leaves and servers") as error:
+        render_plan(design_plan(spec, load_catalog()))
+    assert error.value.key == "frontend.attach"

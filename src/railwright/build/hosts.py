@@ -75,7 +75,7 @@ def host_statements(view: HostView) -> Iterator[tuple[str, str]]:
     """Yield the facts of a host as ``(key, value)``: ``nic/rail1/mtu``, ``nccl/NCCL_IB_TC``; unknown facts are not yielded."""
     for port in view.ports:
         key = f"nic/{port.name}"
-        for name in ("gpu", *_INTEGERS[3:], "trust", "pause", "bond"):
+        for name in ("gpu", *_INTEGERS[3:], "trust", "pause", "bond", "gateway"):
             value = getattr(port, name)
             if value not in (None, ""):
                 yield f"{key}/{name}", str(value)

@@ -1,7 +1,9 @@
 """``netplan.yaml`` of a server: MTU, addresses, bonds, and for every rail a routing table of its own; written and read back."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -61,23 +63,39 @@ def _addressing(interface: Interface) -> list[str]:
 
 
 def read_netplan(path: str, text: str, ports: dict[str, HostPort], lines: dict[str, Place]) -> None:
-    """Take MTU and addresses from netplan, which wins over ``host.conf``: it is what the host runs."""
+    """Take MTU, addresses and gateway from netplan, which wins over ``host.conf``: it is what the host runs."""
     try:
         network = (YAML(typ="safe", pure=True).load(text) or {}).get("network", {})
         ethernets = dict(network.get("ethernets") or {})
-        for bond in (network.get("bonds") or {}).values():
+        owners: dict[str, str] = {}
+        for bond_name, bond in (network.get("bonds") or {}).items():
             first = next(iter(bond.get("interfaces", ())), None)
             if first in ethernets and bond.get("addresses"):
-                ethernets[first] = {**ethernets[first], "addresses": bond["addresses"]}
+                owners[first] = bond_name
+                shared = {key: bond[key] for key in ("addresses", "routes", "routing-policy") if key in bond}
+                ethernets[first] = {**ethernets[first], **shared}
     except (YAMLError, AttributeError) as error:
         raise InputError(f"not a netplan file: {error}", file=path) from None
     found = {m[1]: n for n, line in enumerate(text.splitlines(), 1) if (m := re.fullmatch(r" {4}(\S+):", line))}
     for name, entry in ethernets.items():
         port = ports.get(name, HostPort(name=name))
         addresses = tuple(entry.get("addresses", ()))
-        ports[name] = replace(port, mtu=entry.get("mtu", port.mtu), addresses=addresses or port.addresses)
-        for key in ("mtu", "addresses"):
-            if key in entry and name in found:
-                below = enumerate(text.splitlines()[found[name] :], found[name] + 1)
-                own = next((n for n, line in below if f"{key}:" in line), found[name])
-                lines[f"nic/{name}/{key}"] = Place(path, own)
+        ports[name] = replace(
+            port,
+            mtu=entry.get("mtu", port.mtu),
+            addresses=addresses or port.addresses,
+            gateway=_gateway(entry) if addresses else port.gateway,
+        )
+        for fact, key in (("mtu", "mtu"), ("addresses", "addresses"), ("gateway", "routes")):
+            start = found.get(name if fact == "mtu" else owners.get(name, name))
+            if key in entry and start is not None:
+                below = enumerate(text.splitlines()[start:], start + 1)
+                own = next((n for n, line in below if f"{key}:" in line), start)
+                lines[f"nic/{name}/{fact}"] = Place(path, own)
+
+
+def _gateway(entry: Mapping[str, Any]) -> str:
+    """Return the gateway of an interface; one in a table that no rule leads to is as good as none."""
+    ruled = {rule.get("table") for rule in entry.get("routing-policy") or ()}
+    routes = [route for route in entry.get("routes") or () if "table" not in route or route["table"] in ruled]
+    return str(next((route["via"] for route in routes if "via" in route), ""))

@@ -85,6 +85,7 @@ def render_plan(
     """
     say = progress or _silent
     names.check_plan(plan)
+    _refuse_routed_servers(plan)
     moved, skipped = retarget(plan, Target(platform=platform))
     skipped = dict(skipped)
     contracts = contracts_for(moved, convention)
@@ -116,6 +117,17 @@ def render_plan(
     files[CONTRACT] = _contracts(contracts)
     skipped |= _others(moved, set(shown) | set(skipped))
     return Build(files, shown, skipped, shortfalls, platform, convention)
+
+
+def _refuse_routed_servers(plan: Plan) -> None:
+    """Raise InputError for servers that are to speak BGP on the frontend: a build would leave them without any session."""
+    front = plan.spec.frontend
+    if front.enabled and front.attach == "routed":
+        raise InputError(
+            "build makes no sessions between leaves and servers yet, so that routed servers would have no frontend; "
+            "plan with evpn-multihoming or lacp to build",
+            key="frontend.attach",
+        )
 
 
 def _others(plan: Plan, known: set[str]) -> dict[str, str]:

@@ -43,6 +43,7 @@ def own_mistakes(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Yield what the rules find that a comparison with a plan does not cover."""
     yield from pool_overflow(readings, frames)
     yield from nccl_ports(readings, frames)
+    yield from host_peers(readings, frames)
 
 
 def disabled_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
@@ -175,6 +176,21 @@ def cable_ends(readings: Readings, frames: Frames) -> Iterator[Mistake]:
             device, port = row[f"device{end}"], row[f"port{end}"]
             message = f"{what} {_text(row[field + end]) or 'none'}, at the other end ({row[f'device{far}']} {row[f'port{far}']}) "
             yield Mistake(code, device, port, f"port/{port}/{field}", message + (_text(row[field + far]) or "none"))
+
+
+def host_peers(readings: Readings, frames: Frames) -> Iterator[Mistake]:
+    """Adapters that name a switch port which names another server, or another of its RDMA devices."""
+    both = frames.nics.filter(pl.col("peer_device") != "").join(
+        frames.ports, left_on=["peer_device", "peer_port"], right_on=["device", "port"], suffix="_b", coalesce=False
+    )
+    rdma = pl.col("peer_port_b").str.starts_with("mlx5_") & pl.col("rdma").str.starts_with("mlx5_")
+    wrong = both.filter(
+        (pl.col("peer_device_b") != "")
+        & ((pl.col("peer_device_b") != pl.col("device")) | (rdma & (pl.col("peer_port_b") != pl.col("rdma"))))
+    )
+    for row in wrong.iter_rows(named=True):
+        message = f"names {row['device_b']} {row['port_b']} as its peer, which names {row['peer_device_b']} {row['peer_port_b']}"
+        yield Mistake("RW028", row["device"], row["port"], f"nic/{row['port']}/peer", message)
 
 
 def peers(readings: Readings, frames: Frames) -> Iterator[Mistake]:
@@ -400,6 +416,7 @@ RULES: tuple[Rule, ...] = (
     cnp_queue,
     cable_ends,
     peers,
+    host_peers,
     lossless_ports,
     watchdog_times,
     small_headroom,
