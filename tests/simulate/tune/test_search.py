@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.simulate.tune_parameters import PARAMETERS, Range
@@ -18,6 +18,7 @@ def usual(name: str) -> Range:
     return Range(name, PARAMETERS[name].low, PARAMETERS[name].high)
 
 
+@settings(deadline=None)
 @given(NAMES, UNITS)
 def test_values_are_in_range_and_rounding_is_idempotent(name, unit):
     item = usual(name)
@@ -26,11 +27,13 @@ def test_values_are_in_range_and_rounding_is_idempotent(name, unit):
     assert item.at(item.unit(value)) == value
 
 
+@settings(deadline=None)
 @given(UNITS, st.floats(1, 20e6))
 def test_kmin_never_passes_its_bound(unit, most):
     assert usual("kmin").at(unit, most) <= most
 
 
+@settings(deadline=None)
 @given(NAMES, UNITS)
 def test_what_is_shown_reads_back(name, unit):
     parameter, value = PARAMETERS[name], usual(name).at(unit)
@@ -50,6 +53,7 @@ def test_even_points_are_even(dimensions):
     assert (even_units(4, dimensions, 8) != points[:4]).all()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(0, 30), st.integers(0, 2**32))
 def test_children_stay_in_the_cube_and_differ_from_their_parent(dimensions, generation, seed):
     parent = [0.5] * dimensions
@@ -63,6 +67,7 @@ KEYS = [figure for figure, _ in OBJECTIVES.values()]
 FIGURES = st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(FIGURES)
 def test_the_front_is_what_nothing_beats(points):
     runs = [dict(zip(KEYS, map(float, point), strict=True)) for point in points]
