@@ -8,6 +8,7 @@ import pytest
 
 from railwright.catalog.load import load_catalog
 from railwright.design.design import design_plan
+from railwright.design.extend import extend_plan
 from railwright.design.plan import Plan
 from railwright.errors import InputError
 from railwright.spec.cluster import ClusterSpec
@@ -80,3 +81,15 @@ def test_a_single_manager_and_a_plan_without_management_have_no_cord(make_plan: 
     one = {**INFINIBAND, "subnet_managers": 1}
     assert peers(plan_of(63, backend=one, storage={"enabled": False}), "management").is_empty()
     assert peers(plan_of(63, backend=INFINIBAND, management={"enabled": False}), "management").is_empty()
+
+
+def test_growth_moves_no_peer_link_and_no_manager_cord() -> None:
+    racks = [{"name": "hall", "racks": {"network_racks": 8}}]
+    before = plan_of(31, backend=INFINIBAND, growth={"gpus": 504}, frontend={"peer_links": 2}, sites=racks)
+    grown, changes = extend_plan(before, 504)
+    assert {move["network"] for move in changes["moved"]}.isdisjoint({"frontend", "management"})
+    for network in ("frontend", "management"):
+        ends = ("a_device", "a_port_name", "b_device", "b_port_name")
+        old, new = (set(peers(plan, network).select(ends).rows()) for plan in (before, grown))
+        assert old
+        assert old <= new
