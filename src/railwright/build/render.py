@@ -19,9 +19,11 @@ from railwright.build.views import Target, device_views, retarget
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
 from railwright.design.qos_table import SWITCH_ROLES, contracts_for
+from railwright.errors import InputError
 
 MANIFEST = "build.json"
 CONTRACT = "contract.json"
+_INTERFACE_NAME_LENGTH = 15
 
 Progress = Callable[[str], None]
 
@@ -85,6 +87,7 @@ def render_plan(
     """
     say = progress or _silent
     names.check_plan(plan)
+    _refuse_long_vrfs(plan)
     _refuse_routed_servers(plan)
     moved, skipped = retarget(plan, Target(platform=platform))
     skipped = dict(skipped)
@@ -117,6 +120,21 @@ def render_plan(
     files[CONTRACT] = _contracts(contracts)
     skipped |= _others(moved, set(shown) | set(skipped))
     return Build(files, shown, skipped, shortfalls, platform, convention)
+
+
+def _refuse_long_vrfs(plan: Plan) -> None:
+    """Raise InputError for a VRF whose name no Linux interface can have: 15 characters with SONiC's ``Vrf-`` before it.
+
+    Source: IFNAMSIZ of the Linux kernel (16 with the closing zero). FRR, SONiC and Cumulus make each VRF an interface.
+    """
+    limit = _INTERFACE_NAME_LENGTH - len("Vrf-")
+    for name in plan.addresses["vrf"].drop_nulls().unique().sort():
+        if len(name) > limit:
+            raise InputError(
+                f"VRF {name!r} has {len(name)} characters; switches take {limit} (15 with SONiC's 'Vrf-' before it): "
+                "give the tenant a shorter name",
+                key="tenants[].name",
+            )
 
 
 def _refuse_routed_servers(plan: Plan) -> None:

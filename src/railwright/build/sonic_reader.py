@@ -116,7 +116,7 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
     elif parts[0] == "priority":
         yield from (("TC_TO_QUEUE_MAP", m, parts[1]) for m in db.get("TC_TO_QUEUE_MAP", {}))
         yield from (("TC_TO_QUEUE_MAP", m) for m in db.get("TC_TO_QUEUE_MAP", {}))
-    elif parts[0] == "queue":
+    elif parts[0] == "queue" and len(parts) > 1:
         reference = _first_scheduler(db, int(parts[1]))
         yield from ([("SCHEDULER", reference)] if reference else [])
         yield ("SCHEDULER",)
@@ -134,7 +134,7 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
         yield from (("VRF", vrf_name(parts[1])), ("VRF",))
     elif parts[0] == "bgp":
         yield from (("BGP_NEIGHBOR",), ("DEVICE_METADATA", "localhost", "bgp_asn"))
-    elif parts[0] == "port":
+    elif parts[0] == "port" and len(parts) > 1:
         yield from _port_paths(tables, parts)
 
 
