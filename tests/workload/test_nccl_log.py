@@ -152,3 +152,11 @@ def test_a_thousand_mutated_logs_give_a_verdict_or_an_input_error(text: str) -> 
     except InputError:
         return
     assert all(verdict.summary for verdict in judge(log, H100))
+
+
+def test_a_log_that_windows_saved_is_read(tmp_path: Path) -> None:
+    plain = LOGS / "healthy_h100_1_node.log"
+    for encoding in ("utf-16", "utf-8-sig"):
+        file = tmp_path / f"{encoding}.log"
+        file.write_text(plain.read_text(), encoding=encoding)
+        assert read_log(file).runs[0].rows.equals(read_log(plain).runs[0].rows)

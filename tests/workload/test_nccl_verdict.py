@@ -188,3 +188,33 @@ def test_one_host_at_a_third_of_nvlink_is_slow_inside() -> None:
     rows = [(size, 30 + size / 100e3, 30 + size / 100e3) for size in LARGE]
     (verdict,) = judge(parse_log(made(rows, hosts=1)), H100.at(1))
     assert verdict.code == "slow-nvlink"
+
+
+def test_a_test_that_stops_itself_is_told_with_its_own_words() -> None:
+    rows = [(size, healthy(size), healthy(size)) for size in LARGE[:4]]
+    text = made(rows).replace("# Avg bus bandwidth : 1\n", "")
+    text += "host1: Test CUDA failure common.cu:1204 'out of memory'\n .. host1 pid 5: Test failure common.cu:915\n"
+    (verdict,) = judge(parse_log(text), H100)
+    assert verdict.code == "test-failed"
+    assert "out of memory" in verdict.causes[0].evidence[0]
+    assert "truncated" not in [cause.code for cause in verdict.causes]
+
+
+def test_a_largest_size_that_does_not_fit_into_memory_is_not_missing() -> None:
+    rows = [(size, healthy(size), healthy(size)) for size in LARGE[:-1]]
+    notice = "# Reducing maxBytes to 4294967296 due to memory limitation\n"
+    assert judge(parse_log(made(rows)), H100)[0].code == "truncated"
+    assert judge(parse_log(made(rows, notices=notice)), H100)[0].code == "as-expected"
+
+
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>:", " 0: ", "\x1b[1;33m", "2025-03-14T09:12:01.123Z stdout F ", "> "])
+def test_what_schedulers_and_terminals_put_before_a_line_changes_nothing(tag: str) -> None:
+    text = made([(size, healthy(size), healthy(size)) for size in LARGE])
+    end = "\x1b[0m" if tag.startswith("\x1b") else ""
+    tagged = "\n".join(f"{tag}{line}{end}" for line in text.splitlines())
+    (plain,), (same,) = judge(parse_log(text), H100), judge(parse_log(tagged), H100)
+    assert (same.code, same.run.size, same.sizes["size_bytes"].to_list()) == (
+        plain.code,
+        plain.run.size,
+        plain.sizes["size_bytes"].to_list(),
+    )

@@ -286,6 +286,15 @@ def _unstable(case: Case) -> Found:
     )
 
 
+def _test_failed(case: Case) -> Found:
+    own = [
+        stop for stop in case.run.stops if any(word in stop.text for word in ("failure", "timeout", "out of memory"))
+    ]
+    if case.run.complete or not own:
+        return None
+    return "certain", tuple(str(stop) for stop in own[:3])
+
+
 def _truncated(case: Case) -> Found:
     run = case.run
     if run.complete or not run.rows.height:
@@ -293,13 +302,14 @@ def _truncated(case: Case) -> Found:
     last = f"the last row is line {_number(run.rows['line'].max()):.0f}, {format_bytes(_number(run.rows['size_bytes'].max()))}"
     asked = (f"sizes up to {format_bytes(run.max_bytes)} were asked for",) if run.max_bytes else ()
     closing = ("there is no line 'Avg bus bandwidth'",) if run.average_busbw is None else ()
-    return "certain", (last, *asked, *closing)
+    return "certain", (last, *asked, *closing, *(str(stop) for stop in run.stops[:2]))
 
 
 _TESTS: Mapping[str, Callable[[Case], Found]] = {
     "corrupt": _corrupt,
     "not-one-job": _not_one_job,
     "rdma-errors": _rdma_errors,
+    "test-failed": _test_failed,
     "no-result": _no_result,
     "sockets": _sockets,
     "no-gdr": _no_gdr,
@@ -325,9 +335,10 @@ _EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "slow-start": frozenset({"sockets", "no-gdr", "no-nvlink", "wrong-algorithm"}),
     "wrong-algorithm": frozenset({"sockets", "no-gdr", "no-nvlink", "missing-adapters"}),
     "cliff": frozenset({"sockets"}),
-    "no-result": frozenset({"rdma-errors"}),
-    "one-host": frozenset({"not-one-job", "rdma-errors", "no-result"}),
-    "truncated": frozenset({"not-one-job", "no-result", "rdma-errors"}),
+    "test-failed": frozenset({"rdma-errors"}),
+    "no-result": frozenset({"rdma-errors", "test-failed"}),
+    "one-host": frozenset({"not-one-job", "rdma-errors", "no-result", "test-failed"}),
+    "truncated": frozenset({"not-one-job", "no-result", "rdma-errors", "test-failed"}),
 }
 """A cause that needs no mention when one of these is found: they explain the same numbers."""
 

@@ -7,6 +7,7 @@ in place of ``#wrong``) and new ones (per-iteration statistics) both work. Forma
 src/common.cu), rccl-tests (src/common.cu), NCCL 2.30 (src/init.cc, src/transport/*.cc, src/enqueue.cc).
 """
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import polars as pl
 
 from railwright.errors import InputError
 from railwright.workload.collectives.meaning import bus_factor, collective_name
-from railwright.workload.nccl.facts import Facts, FactsReader
+from railwright.workload.nccl.facts import Evidence, Facts, FactsReader
 
 ROWS = pl.Schema(
     {
@@ -36,6 +37,11 @@ ROWS = pl.Schema(
 
 RANKS = pl.Schema({"line": pl.UInt32, "rank": pl.UInt32, "host": pl.String, "device": pl.UInt32, "name": pl.String})
 
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_STOPPED = re.compile(
+    r"Test (?:NCCL |CUDA |HIP )?failure|Test timeout|out of memory|CANCELLED AT|MPI_ABORT was invoked|mpirun noticed that process"
+)
+_REDUCED = re.compile(r"Reducing maxBytes to ([0-9]{1,20})")
 _TAG = re.compile(r"\[\d+(?:,\d+)?\](?:<std(?:out|err)>:?)?(?!\s*NCCL)")
 _FIRST_TAG = re.compile(r"^\s*(?:\[(\d+(?:,\d+)?)\](?:<std(?:out|err)>:?)?|(\d+):\s)")
 _NOTICE = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b")
@@ -63,7 +69,7 @@ class Run:
 
     ``collective`` is None when the log does not say; ``average_busbw`` None when the closing lines are missing; ``complete``
     says whether the largest size asked for was reached and the closing lines are there. ``torn`` counts rows that could not
-    be put together.
+    be put together. ``stops`` are lines with which the test, MPI or Slurm ended it.
     """
 
     first_line: int
@@ -79,6 +85,7 @@ class Run:
     out_of_bounds: int | None
     torn: int
     facts: Facts
+    stops: tuple[Evidence, ...]
 
     @property
     def size(self) -> int:
@@ -132,9 +139,11 @@ class _Open:
 def read_log(path: Path) -> Log:
     """Return the runs in the file ``path``; raises InputError when it cannot be read or holds no test output."""
     try:
-        text = path.read_bytes().decode("utf-8", errors="replace")
+        data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     return parse_log(text, file=path)
 
 
@@ -144,13 +153,16 @@ def parse_log(text: str, *, file: Path | str | None = None) -> Log:
     done: list[_Open] = []
     named = _Named()
     notices = FactsReader()
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    stops: list[Evidence] = []
     for number, line in enumerate(lines, start=1):
         tag = _FIRST_TAG.match(line)
         stream = (tag[1] or tag[2]) if tag else ""
         notice = _NOTICE.search(line)
         if notice or "CCL version" in line:
             notices.read(number, line)
+        elif _STOPPED.search(line):
+            stops.append(Evidence(number, line.strip()[:200]))
         plain = _TAG.sub(" ", line[: notice.start()] if notice else line)
         plain = re.sub(r"^\s*\d+:\s", " ", plain) if tag and tag[2] else plain
         _take(plain, number, stream, streams, done, named, torn=notice is not None)
@@ -164,12 +176,14 @@ def parse_log(text: str, *, file: Path | str | None = None) -> Log:
     runs.sort(key=lambda run: run.first_line)
     ends = [run.first_line for run in runs[1:]] + [len(lines) + 1]
     together = len({run.stream for run in runs}) > 1
+    ranges = [
+        (1 if together or index == 0 else run.first_line, len(lines) + 1 if together else end)
+        for index, (run, end) in enumerate(zip(runs, ends, strict=True))
+    ]
     return Log(
         runs=tuple(
-            _closed(
-                run, notices.facts(1 if together or index == 0 else run.first_line, len(lines) + 1 if together else end)
-            )
-            for index, (run, end) in enumerate(zip(runs, ends, strict=True))
+            _closed(run, notices.facts(first, end), tuple(stop for stop in stops if first <= stop.line < end))
+            for run, (first, end) in zip(runs, ranges, strict=True)
         ),
         lines=len(lines),
     )
@@ -211,6 +225,8 @@ def _take(
     if match := _RANK.search(line):
         run.ranks.append((number, int(match[1]), match[2], int(match[3]), match[4].strip()))
         return
+    if run.settings and (match := _REDUCED.search(line)):
+        run.settings = (min(run.settings[0], float(match[1])), float(match[1]))
     if match := _AVERAGE.search(line):
         run.average = float(match[1]) if _NUMBER.match(match[1]) else None
         run.last_line = number
@@ -297,7 +313,7 @@ def _float(cell: str) -> float | None:
     return None if cell == "N/A" or not _NUMBER.match(cell) else float(cell.rstrip("*"))
 
 
-def _closed(run: _Open, facts: Facts) -> Run:
+def _closed(run: _Open, facts: Facts, stops: tuple[Evidence, ...]) -> Run:
     rows = pl.DataFrame(list(_values(run)), schema=ROWS, orient="row")
     ranks = pl.DataFrame(run.ranks, schema=RANKS, orient="row")
     return Run(
@@ -314,6 +330,7 @@ def _closed(run: _Open, facts: Facts) -> Run:
         out_of_bounds=run.out_of_bounds,
         torn=run.torn + (run.pending is not None),
         facts=facts,
+        stops=stops,
     )
 
 
