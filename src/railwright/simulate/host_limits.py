@@ -58,3 +58,38 @@ def limit_hosts(
         link_delay_ns=np.concatenate([network.link_delay_ns, np.full(added, delay_ns)]),
         link_id=np.concatenate([network.link_id, ids]).astype(np.uint32),
     )
+
+
+Pinned = tuple[NDArray[np.int64], NDArray[np.int32]]
+
+
+def limit_by_host(
+    network: Network, gbps: NDArray[np.float64], traffic: pl.DataFrame, pinned: Pinned | None
+) -> tuple[Network, Pinned | None]:
+    """Return ``network`` with every host behind a NIC of its rate in ``gbps`` (hosts; 0: no limit), and ``pinned`` over them.
+
+    ``pinned`` are the paths of the rows of ``traffic`` in ``network`` (as of `routing.route`; an empty one stays empty).
+    """
+    inner = np.full(gbps.size, -1, np.int64)  # of each host, the link to its NIC
+    limited = network
+    for rate in np.unique(gbps[gbps > 0]):
+        hosts = np.flatnonzero(gbps == rate)
+        inner[hosts] = limited.link_gbps.size + 2 * np.arange(hosts.size)
+        limited = limit_hosts(limited, hosts, float(rate))
+    if pinned is None or (inner < 0).all():
+        return limited, pinned
+    offsets, links = pinned
+    used = np.diff(offsets) > 0
+    first = np.where(used, inner[traffic["src"].to_numpy()], -1)
+    last = np.where(used, inner[traffic["dst"].to_numpy()], -1)
+    path = [
+        part
+        for row in range(used.size)
+        for part in (
+            first[row : row + 1][first[row : row + 1] >= 0],
+            links[offsets[row] : offsets[row + 1]],
+            last[row : row + 1][last[row : row + 1] >= 0] + 1,
+        )
+    ]
+    lengths = np.diff(offsets) + (first >= 0) + (last >= 0)
+    return limited, (np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(path).astype(np.int32))

@@ -1,9 +1,9 @@
 """Networks and flows of the user's own: ``NET.yaml`` and ``FLOWS.csv`` become a `Network`, a traffic table and paths.
 
-``NET.yaml`` has ``nodes`` (name, kind host|switch, and for a switch buffer_bytes, latency_ns, qos), ``links`` (a, b, gbps,
-delay_us) and, when nodes name one, ``qos``: profiles of thresholds per class. ``FLOWS.csv`` has the columns
-``flow_id,src,dst,bytes,start_us,class,path``; the last three may be missing or empty, a path is node names joined by ``;``
-(both ends may be left out). Every mistake is an error with its line; all mistakes of a file are told at once.
+``NET.yaml`` has ``nodes`` (name, kind host|switch, for a host pcie_gbps, for a switch buffer_bytes, latency_ns, qos),
+``links`` (a, b, gbps, delay_us) and, when nodes name one, ``qos``: profiles of thresholds per class. ``FLOWS.csv`` has the
+columns ``flow_id,src,dst,bytes,start_us,class,path``; the last three may be missing or empty, a path is node names joined by
+``;`` (both ends may be left out). Every mistake is an error with its line; all mistakes of a file are told at once.
 """
 
 import csv
@@ -38,12 +38,13 @@ class _Model(BaseModel):
 
 
 class Node(_Model):
-    """A host or a switch; the buffer, latency and thresholds are a switch's."""
+    """A host or a switch; ``pcie_gbps`` (0: no limit) is a host's, the buffer, latency and thresholds are a switch's."""
 
     name: str = Field(min_length=1, max_length=200)
     kind: Literal["host", "switch"]
     buffer_bytes: float = Field(0.0, ge=0)
     latency_ns: float = Field(0.0, ge=0, le=1e9)
+    pcie_gbps: float = Field(0.0, ge=0, le=1e5)
     qos: str | None = None
 
 
@@ -77,10 +78,12 @@ class NetworkFile(_Model):
 
 @dataclass(frozen=True)
 class UserNetwork:
-    """A network of the user's own, and the thresholds of its queues (`packet_qos`; null when no node names a profile)."""
+    """A network of the user's own, the thresholds of its queues (`packet_qos`; null when no node names a profile), and what
+    each host takes over PCIe (float64, hosts; 0: no limit; see `host_limits`)."""
 
     network: Network
     thresholds: pl.DataFrame | None
+    pcie_gbps: NDArray[np.float64]
 
 
 def read_network(path: Path) -> UserNetwork:
@@ -112,7 +115,8 @@ def read_network(path: Path) -> UserNetwork:
         for name, queue in file.qos[chosen].items()
     ]
     schema = {"link": pl.UInt32, "class": pl.String, **dict.fromkeys((*SENDING, *RECEIVING), pl.Float64)}
-    return UserNetwork(network, pl.DataFrame(rows, schema=schema) if rows else None)
+    pcie_gbps = np.asarray([node.pcie_gbps for node in nodes[: network.hosts]], np.float64)
+    return UserNetwork(network, pl.DataFrame(rows, schema=schema) if rows else None, pcie_gbps)
 
 
 def _contradictions(file: NetworkFile, document: Document) -> Iterator[InputError]:
@@ -123,6 +127,8 @@ def _contradictions(file: NetworkFile, document: Document) -> Iterator[InputErro
         kinds[node.name] = node.kind
         if ";" in node.name or node.name != node.name.strip():
             yield document.error(("nodes", i, "name"), f"{node.name!r}: a name has no ';' and no space at its ends")
+        if node.pcie_gbps and node.kind != "host":
+            yield document.error(("nodes", i, "pcie_gbps"), f"{node.name!r} is a switch; hosts have a PCIe rate")
         if node.qos is not None and node.qos not in file.qos:
             yield document.error(
                 ("nodes", i, "qos"), f"there is no profile {node.qos!r} under qos{nearest(node.qos, file.qos)}"

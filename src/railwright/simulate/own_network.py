@@ -11,6 +11,7 @@ import polars as pl
 from railwright.errors import InputError, nearest
 from railwright.simulate.flow import FlowOptions, simulate_flows
 from railwright.simulate.goodput import calibrated, goodput_share
+from railwright.simulate.host_limits import limit_by_host
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
 from railwright.simulate.packet import simulate_packets
@@ -52,15 +53,16 @@ def simulate_own(
         raise InputError("the flow engine has no queues to look at; use engine packet", key="series")
     user = read_network(network_file)
     traffic, pinned = read_flows(flows_file, user.network)
+    usable, changes = (user.network, ()) if engine == "flow" else plan_changes(user.network, fail, seed)
+    network, pinned = limit_by_host(usable, user.pcie_gbps, traffic, pinned)
     if engine == "flow":
         way = paths or "ecmp"
         constants = calibrated("credits" if transport == "infiniband" else "dcqcn+pfc", way)
         options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way, fail=tuple(fail))
-        result = simulate_flows(user.network, traffic, options, seed, pinned=pinned)
+        result = simulate_flows(network, traffic, options, seed, pinned=pinned)
     else:
         settings = _options(options_file, transport, paths, sample_us)
         transport, way = settings.transport, settings.paths
-        network, changes = plan_changes(user.network, fail, seed)
         packets = simulate_packets(
             network,
             traffic,
@@ -86,7 +88,7 @@ def simulate_own(
         algbw_gbytes_s=rate,
         busbw_gbytes_s=rate,
         engine=result,
-        bottleneck=bottlenecks(user.network, result),
+        bottleneck=bottlenecks(network, result),
     )
 
 

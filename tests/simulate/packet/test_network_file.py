@@ -85,6 +85,8 @@ BAD_NETWORKS = [
     ("links:", "link:", "did you mean 'links'"),
     ("kind: host", "kind: switch", "no node is a host"),
     ("nodes:", "nodes: [", "not YAML"),
+    ("qos: tight}", "pcie_gbps: 100}", "'leaf' is a switch; hosts have a PCIe rate"),
+    ("name: b, kind: host", "name: b, kind: host, pcie_gbps: -1", "pcie_gbps.*at least 0"),
 ]
 
 
