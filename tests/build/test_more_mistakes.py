@@ -182,3 +182,10 @@ def test_an_adapter_that_names_another_servers_port_is_found(sonic: Mapping[str,
     (mistake,) = host_peers(readings, frames(readings))
     assert (mistake.code, mistake.device, mistake.item) == ("RW028", "gpu-001", "rail1")
     assert list(host_peers(read_files(sonic), frames(read_files(sonic)))) == []
+
+
+def test_facts_that_the_files_do_not_mention_have_a_place(sonic: Mapping[str, str], nvue: Mapping[str, str]) -> None:
+    """A configuration of another plan lacks whole VRFs, VLANs, queues and ports."""
+    for files in (sonic, nvue):
+        for key in ("vrf/no/vni", "vlan/4000/vrf", "dscp/99", "queue/9/weight", "port/Ethernet999/mtu", "bgp/asn"):
+            assert leaf_of(files).place(key).file.startswith(f"{LEAF}/")

@@ -206,7 +206,9 @@ def _covers(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> Iterator[tuple[str, ...]]:
     """Yield the NVUE paths where the fact ``key`` stands, most exact first."""
     parts = key.split("/")
-    if parts[0] == "dscp":
+    if len(parts) == 1 and parts[0] in ("dscp", "priority", "queue", "vlan", "vrf"):
+        yield ({"vlan": "bridge", "vrf": "vrf"}.get(parts[0], "qos"),)
+    elif parts[0] == "dscp":
         yield from (("qos", "mapping", GLOBAL, "dscp", parts[1]), ("qos", "mapping"))
     elif parts[0] == "priority":
         yield from (

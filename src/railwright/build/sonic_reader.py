@@ -34,6 +34,15 @@ from railwright.errors import InputError
 FILE = "config_db.json"
 ROUTING = ("bgp", "policy/", "aggregate/", "leak/")
 """Facts that stand in ``frr.conf``."""
+_NUMBERED = {
+    "dscp": "DSCP_TO_TC_MAP",
+    "priority": "TC_TO_QUEUE_MAP",
+    "queue": "SCHEDULER",
+    "vlan": "VLAN",
+    "vrf": "VRF",
+    "port": "PORT",
+}
+"""The table of facts that have a name or number of their own, for one that the files do not mention."""
 _WRED_FIELDS = {
     "kmin_bytes": "green_min_threshold",
     "kmax_bytes": "green_max_threshold",
@@ -110,13 +119,15 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
     """Yield the JSON paths where the fact ``key`` stands, most exact first."""
     db = tables.db
     parts = key.split("/")
-    if parts[0] == "dscp":
+    if parts[0] in _NUMBERED and len(parts) == 1:
+        yield (_NUMBERED[parts[0]],)
+    elif parts[0] == "dscp":
         yield from (("DSCP_TO_TC_MAP", m, parts[1]) for m in db.get("DSCP_TO_TC_MAP", {}))
         yield from (("DSCP_TO_TC_MAP", m) for m in db.get("DSCP_TO_TC_MAP", {}))
     elif parts[0] == "priority":
         yield from (("TC_TO_QUEUE_MAP", m, parts[1]) for m in db.get("TC_TO_QUEUE_MAP", {}))
         yield from (("TC_TO_QUEUE_MAP", m) for m in db.get("TC_TO_QUEUE_MAP", {}))
-    elif parts[0] == "queue" and len(parts) > 1:
+    elif parts[0] == "queue":
         reference = _first_scheduler(db, int(parts[1]))
         yield from ([("SCHEDULER", reference)] if reference else [])
         yield ("SCHEDULER",)
@@ -134,7 +145,7 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
         yield from (("VRF", vrf_name(parts[1])), ("VRF",))
     elif parts[0] == "bgp":
         yield from (("BGP_NEIGHBOR",), ("DEVICE_METADATA", "localhost", "bgp_asn"))
-    elif parts[0] == "port" and len(parts) > 1:
+    elif parts[0] == "port":
         yield from _port_paths(tables, parts)
 
 
