@@ -51,15 +51,31 @@ def test_one_packet_below_the_worst_case_loses(network, sends) -> None:
     assert max(worst_case(network, sends, FRAME, phase) for phase in PHASES_NS) > 0
 
 
-def test_a_pause_without_refresh_runs_out_after_its_quanta(star, sends) -> None:
-    # The storm's first frame holds 100 quanta of 512 bits; the NIC that sent it refreshes, one that stopped does not.
-    net = star(2)
-    changes = ({"time_us": 1.0, "kind": "storm-on", "subject": 1}, {"time_us": 1.2, "kind": "storm-off", "subject": 1})
-    options = parse_options({**lossless().model_dump(), "changes": changes})
-    result = simulate_packets(net, sends((0, 1, 1e6)), options)
-    paused = result.pauses.row(0, named=True)
+QUANTA_US = 1000 * 512 / 400e3
+"""1,000 quanta of 512 bits at 400 Gb/s."""
+
+
+def storm(star, sends, until_us: float, seed: int = 1, **options: object) -> dict[str, float]:
+    """What the switch suffers when host 1 pauses it from 1 us on, a long message towards it being under way."""
+    changes = (
+        {"time_us": 1.0, "kind": "storm-on", "subject": 1},
+        {"time_us": until_us, "kind": "storm-off", "subject": 1},
+    )
+    told = parse_options({**lossless().model_dump(), "changes": changes, "pause_quanta": 1000, **options})
+    return simulate_packets(star(2), sends((0, 1, 4e6)), told, seed).pauses.row(0, named=True)
+
+
+def test_a_pause_whose_resume_is_lost_runs_out_after_its_quanta(star, sends) -> None:
+    bad = ({"cable": 1, "probability": 0.5},)
+    held = {round(storm(star, sends, 1.3, seed, losses=bad)["paused_us"], 6) for seed in range(20)}
+    assert held == {0.0, 0.3, round(QUANTA_US, 6)}  # the pause is lost, both arrive, the resume is lost
+
+
+def test_a_pause_is_refreshed_at_half_its_quanta_and_never_lapses(star, sends) -> None:
+    paused = storm(star, sends, 51.0)
     assert paused["from"] == "s0"
-    assert paused["paused_us"] == pytest.approx(0.2, abs=0.2)
+    assert paused["paused_us"] == paused["longest_us"] == pytest.approx(50.0, abs=0.1)
+    assert paused["frames"] == pytest.approx(1 + 50 / (QUANTA_US / 2), abs=1)
 
 
 def test_a_nic_that_pauses_for_ever_is_named(star, sends) -> None:
@@ -134,6 +150,16 @@ def test_infiniband_incast_drops_nothing_and_never_exceeds_its_credits(star, sen
     assert result.counters["pause_frames"] == 0
     # All that waits at the switch for the receiver came over 16 links with one buffer each.
     assert result.links_used["queue_max_bytes"].max() <= 16 * options.credit_bytes
+
+
+@pytest.mark.parametrize("credit", [9_000, 50_000, 131_072])
+def test_what_waits_behind_a_slow_port_is_the_credits_of_its_one_input_to_the_packet(network, sends, credit) -> None:
+    net = network(2, 1, [(0, 2), (2, 1)], gbps=[400.0, 25.0])
+    result = simulate_packets(net, sends((0, 1, 1000 * MTU)), infiniband(paths="ecmp", credit_bytes=credit))
+    waits = result.links_used.filter((result.links_used["link_id"] == 1) & result.links_used["forward"])
+    whole_packets = credit // (MTU + 26) * (MTU + 26)
+    assert result.counters["drops"] == 0
+    assert whole_packets - 2 * (MTU + 26) < waits["queue_max_bytes"].item() <= whole_packets
 
 
 def test_a_link_with_credits_for_its_round_trip_runs_at_line_rate(star, sends) -> None:
