@@ -70,7 +70,7 @@ def read_netplan(path: str, text: str, ports: dict[str, HostPort], lines: dict[s
         owners: dict[str, str] = {}
         for bond_name, bond in (network.get("bonds") or {}).items():
             first = next(iter(bond.get("interfaces", ())), None)
-            if first in ethernets and bond.get("addresses"):
+            if isinstance(first, str) and first in ethernets and bond.get("addresses"):
                 owners[first] = bond_name
                 shared = {key: bond[key] for key in ("addresses", "routes", "routing-policy") if key in bond}
                 ethernets[first] = {**ethernets[first], **shared}
