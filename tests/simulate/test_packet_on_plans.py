@@ -62,3 +62,38 @@ def test_a_budget_of_the_fabric_and_of_the_scale_up_network() -> None:
     parts = [value for key, value in mean["fabric"].items() if key.endswith("_us") and key != "fct_us"]
     assert sum(parts) == pytest.approx(mean["fabric"]["fct_us"])
     assert mean["fabric"]["propagation_us"] > 2 * 2 * 4.9e-3  # two cables of more than 2 m
+
+
+@pytest.mark.parametrize("engine", ["flow", "packet"])
+def test_a_link_that_dies_is_left_after_the_rerouting_delay(engine, tmp_path: Path, capsys) -> None:
+    """One uplink of two dies at 50 us, the flow over it goes on over the other one: that much later is the end."""
+    net = """\
+nodes:
+  - {name: a, kind: host}
+  - {name: b, kind: host}
+  - {name: l1, kind: switch}
+  - {name: l2, kind: switch}
+  - {name: s1, kind: switch}
+  - {name: s2, kind: switch}
+links:
+  - {a: a, b: l1, gbps: 100, delay_us: 0}
+  - {a: b, b: l2, gbps: 100, delay_us: 0}
+  - {a: l1, b: s1, gbps: 100, delay_us: 0}
+  - {a: l1, b: s2, gbps: 100, delay_us: 0}
+  - {a: l2, b: s1, gbps: 100, delay_us: 0}
+  - {a: l2, b: s2, gbps: 100, delay_us: 0}
+"""
+    (tmp_path / "net.yaml").write_text(net)
+    (tmp_path / "flows.csv").write_text("flow_id,src,dst,bytes,start_us,class,path\n1,a,b,4000000,0,,l1;s1;l2\n")
+    (tmp_path / "options.yaml").write_text("congestion_control: none\nclasses: {data: {rto_us: 20, retry_limit: 0}}\n")
+    files = {"--network": "net.yaml", "--flows": "flows.csv"} | (
+        {"--options": "options.yaml"} if engine == "packet" else {}
+    )
+    named = [part for option, name in files.items() for part in (option, str(tmp_path / name))]
+    ends = []
+    for delay in ("100us", "400us"):
+        call(["simulate", *named, "--engine", engine, "--fail", "link:l1--s1@50us", "--reroute", delay, "--json"])
+        ends.append(json.loads(capsys.readouterr().out)["time_us"])
+    alone = 4e6 * 8 / 100e3
+    assert ends[0] > alone + 90
+    assert ends[1] - ends[0] == pytest.approx(300, abs=25)  # a retransmission timeout more or less

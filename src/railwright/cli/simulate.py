@@ -61,6 +61,16 @@ def simulate(
         list[str] | None,
         typer.Option("--fail", metavar="WHAT", help="A failure, for example leaf:rail3-leaf1; again for more."),
     ] = None,
+    reroute: Annotated[
+        float | None,
+        typer.Option(
+            "--reroute",
+            parser=parse_us,
+            metavar="TIME",
+            show_default=False,
+            help="From a failure during the run until traffic leaves the broken path. Default: at once.",
+        ),
+    ] = None,
     network: Annotated[
         Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
     ] = None,
@@ -155,6 +165,7 @@ def simulate(
                 iterations=iterations,
                 background=tuple(background or ()),
                 sample_us=series,
+                reroute_us=reroute or 0.0,
                 environment=environment,
             )
         shown = result.engine.flows
@@ -174,6 +185,7 @@ def simulate(
                 sample_us=series,
                 options_file=options,
                 fail=tuple(fail or ()),
+                reroute_us=reroute,
             )
         shown = named_flows(result, network)
     if output is not None:
@@ -257,6 +269,11 @@ def _print(result: "SimulationResult", output: Path | None) -> None:
         "why": summary["why"] or None,
         "written": str(output) if output is not None else None,
     }
+    if whole := setting.get("without_failures"):
+        names = ", ".join(whole["names"][:3]) + (", …" if whole["hit"] > 3 else "")
+        longer = f", {whole['slowdown']:.2f} times as long with them" if whole["slowdown"] else ""
+        pairs["without failures"] = f"{format_us(whole['time_us'])}{longer}" if whole["time_us"] else None
+        pairs["hit"] = f"{whole['hit']:,} of {whole['endpoints']:,} senders{f' ({names})' if names else ''}"
     title = " ".join(str(part) for part in (setting.get("collective"), format_bytes(size) if size else None) if part)
     print_pairs(title or "flows", pairs)
     for remark in setting.get("remarks", ()):

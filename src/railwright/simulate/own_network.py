@@ -35,13 +35,15 @@ def simulate_own(
     sample_us: float = 0.0,
     options_file: Path | None = None,
     fail: Sequence[str] = (),
+    reroute_us: float | None = None,
 ) -> SimulationResult:
     """Run the flows of ``flows_file`` (CSV) on the network of ``network_file`` (YAML), see `network_file`.
 
     ``paths`` (default ``ecmp``) is how flows without a path of their own go. A flow that cannot finish has a null
     ``finish_us``, and the result a diagnosis. ``sample_us``: time between two looks at all queues (packet engine, 0: never).
-    ``fail`` lists failures (see `failures`), beside what the options change. ``options_file`` (see `options_file`, packet
-    engine) is what else the engine is told; its profile replaces ``transport``.
+    ``fail`` lists failures (see `failures`), beside what the options change; traffic leaves a broken path ``reroute_us`` later
+    (default: as the options say, else at once). ``options_file`` (see `options_file`, packet engine) is what else the engine is
+    told; its profile replaces ``transport``.
     Raises InputError for wrong files and settings.
     """
     for key, value, allowed in (("engine", engine, ENGINES), ("paths", paths or "ecmp", PATHS)):
@@ -58,15 +60,22 @@ def simulate_own(
     if engine == "flow":
         way = paths or "ecmp"
         constants = calibrated("credits" if transport == "infiniband" else "dcqcn+pfc", way)
-        options = FlowOptions(goodput=goodput_share(transport), calibration=constants, paths=way, fail=tuple(fail))
+        options = FlowOptions(
+            goodput=goodput_share(transport),
+            calibration=constants,
+            paths=way,
+            fail=tuple(fail),
+            reroute_us=reroute_us or 0.0,
+        )
         result = simulate_flows(network, traffic, options, seed, pinned=pinned)
     else:
         settings = _options(options_file, transport, paths, sample_us)
         transport, way = settings.transport, settings.paths
+        told = {} if reroute_us is None else {"reroute_us": reroute_us}
         packets = simulate_packets(
             network,
             traffic,
-            settings.model_copy(update={"latency_budget": True, "changes": (*settings.changes, *changes)}),
+            settings.model_copy(update=told | {"latency_budget": True, "changes": (*settings.changes, *changes)}),
             seed,
             pinned=pinned,
             thresholds=user.thresholds,

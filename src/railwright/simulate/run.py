@@ -50,16 +50,18 @@ def simulate_collective(
     iterations: int = 1,
     background: Sequence[str] = (),
     sample_us: float = 0.0,
+    reroute_us: float = 0.0,
     environment: Environment = NO_VARIABLES,
 ) -> SimulationResult:
     """Run ``collective`` with nccl-tests' ``size_bytes`` over the backend of ``plan``.
 
     ``ranks`` is a count from GPU 0 or a list of global GPU ids (default: all). ``paths`` is one of ``PATHS`` (default: the
-    plan's load balancing) or a file (see `path_file`). ``fail`` lists failures (see `failures`). ``seed`` (default: the
-    spec's) sets hashes and random marks. With the packet engine only: ``iterations`` one after another, whose mean is the time
-    and whose spread is the jitter; ``background`` load (see `workload.background`); ``sample_us`` between two looks at all
-    queues. ``environment``: the job's NCCL variables, of which count those of algorithm, protocol, channels, adapters of a
-    ring (NCCL_CROSS_NIC), PXN, queue pairs (engine flow) and GPUDirect RDMA. Raises InputError that names what is wrong.
+    plan's load balancing) or a file (see `path_file`). ``fail`` lists failures (see `failures`); traffic leaves a path that
+    breaks during the run ``reroute_us`` later. ``seed`` (default: the spec's) sets hashes and random marks. With the packet
+    engine only: ``iterations`` one after another, whose mean is the time and whose spread is the jitter; ``background`` load
+    (see `workload.background`); ``sample_us`` between two looks at all queues. ``environment``: the job's NCCL variables, of
+    which count those of algorithm, protocol, channels, adapters of a ring (NCCL_CROSS_NIC), PXN, queue pairs (engine flow) and
+    GPUDirect RDMA. Raises InputError that names what is wrong.
     """
     if engine not in ENGINES:
         raise InputError(
@@ -109,6 +111,7 @@ def simulate_collective(
             paths=way,
             seed=used_seed,
             fail=fail,
+            reroute_us=reroute_us,
             queue_pairs=pairs,
             pinned=read_paths(path_file, network, traffic) if path_file else None,
             packet=PacketExtras(iterations, tuple(background), expected.finish_us if expected else 0.0, sample_us),
@@ -129,6 +132,7 @@ def simulate_collective(
             "engine": engine,
             "paths": None if engine == "analytic" else str(path_file or way),
             "fail": list(fail),
+            "reroute_us": reroute_us,
             "iterations": iterations,
             "background": list(background),
             "seed": used_seed,
@@ -170,6 +174,7 @@ def run_engine(
     paths: str,
     seed: int,
     fail: Sequence[str] = (),
+    reroute_us: float = 0.0,
     queue_pairs: int = 1,
     pinned: Pinned | None = None,
     packet: PacketExtras = PacketExtras(),
@@ -186,9 +191,12 @@ def run_engine(
             paths=paths,
             queue_pairs=queue_pairs,
             fail=tuple(fail),
+            reroute_us=reroute_us,
         )
         return simulate_flows(network, traffic, options, seed, pinned=pinned)
-    return simulate_plan_packets(plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet)
+    return simulate_plan_packets(
+        plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet, reroute_us=reroute_us
+    )
 
 
 def bottlenecks(network: Network, result: EngineResult, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
