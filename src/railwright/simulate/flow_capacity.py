@@ -11,7 +11,9 @@ packet).
 
 Links that several senders fill lose what congestion control leaves unused: into an endpoint ``incast_share``, between switches
 ``spread_share``. It is lost at full load only, and only there a link's capacity matters. Senders that fill a link at different
-times count as several.
+times count as several. Where the links between switches have as long to work as the link into an endpoint (an all-to-all over
+a non-blocking fabric) both lose the same: packets of one flow wait for each other on the way, so that endpoints, too, see the
+smaller rate.
 """
 
 import numpy as np
@@ -21,6 +23,8 @@ from railwright.simulate.goodput import Goodput
 from railwright.simulate.network import HOST, SCALE_UP, SWITCH, Network
 from railwright.simulate.paths import Paths
 
+_ALIKE = 0.9
+"""Share of the busiest link's time between switches from which on a link into an endpoint counts as equally loaded; ours."""
 _DIGITS = 9
 """Shares are rounded, so that alike links keep equal capacities whatever the order of summation."""
 
@@ -43,28 +47,41 @@ def shares_left(
     number = paths.stands_for[paths.link]
     counts = np.diff(paths.offset)
     left = np.ones(links)
+    alike = np.maximum(np.bincount(paths.stands_for, minlength=links), 1)
+    summed = np.bincount(number, paths.share * np.repeat(load, counts), links)
+    carried = (summed / alike)[paths.stands_for]
     if acknowledged:
-        alike = np.maximum(np.bincount(paths.stands_for, minlength=links), 1)
-        summed = np.bincount(number, paths.share * np.repeat(load, counts), links)
-        carried = (summed / alike)[paths.stands_for]
         back = carried[np.arange(links) ^ 1]
         inside = (network.node_kind[network.link_src] == SCALE_UP) | (network.node_kind[network.link_dst] == SCALE_UP)
         busy = ~inside & (carried > 0)
         left[busy] = carried[busy] / (carried[busy] + goodput.ack_share * back[busy])
     if goodput.incast_share < 1 or goodput.spread_share < 1:
-        left *= _control(network, number, np.repeat(src, counts), goodput)[paths.stands_for]
+        left *= _control(network, number, np.repeat(src, counts), carried, goodput)[paths.stands_for]
     return np.round(left, _DIGITS)
 
 
 def _control(
-    network: Network, link: NDArray[np.integer], sender: NDArray[np.integer], goodput: Goodput
+    network: Network,
+    link: NDArray[np.integer],
+    sender: NDArray[np.integer],
+    carried: NDArray[np.float64],
+    goodput: Goodput,
 ) -> NDArray[np.float64]:
-    """Return what congestion control leaves of each link on which ``sender`` of more than one kind appear."""
+    """Return what congestion control leaves of each link on which ``sender`` of more than one kind appear.
+
+    ``carried``: bytes of the whole run per directed link.
+    """
     one = np.zeros(network.link_gbps.size, sender.dtype)
     one[link] = sender
     several = np.bincount(link[sender != one[link]], minlength=one.size) > 0
     from_switch = network.node_kind[network.link_src] == SWITCH
     share = np.ones(one.size)
-    share[several & from_switch & (network.node_kind[network.link_dst] == HOST)] = goodput.incast_share
-    share[several & from_switch & (network.node_kind[network.link_dst] == SWITCH)] = goodput.spread_share
+    into = several & from_switch & (network.node_kind[network.link_dst] == HOST)
+    between = several & from_switch & (network.node_kind[network.link_dst] == SWITCH)
+    time = carried / network.link_gbps
+    busiest = time[between].max(initial=0.0)
+    share[into] = np.where(
+        busiest >= _ALIKE * time[into], min(goodput.incast_share, goodput.spread_share), goodput.incast_share
+    )
+    share[between] = goodput.spread_share
     return share
