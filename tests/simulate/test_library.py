@@ -146,3 +146,17 @@ def test_one_gpu_per_server_is_a_job_of_as_many_nodes() -> None:
     assert shape is not None
     assert (shape.nodes, shape.gpus_per_node, shape.nics_per_node) == (16, 1, 1)
     assert taken(plan, "all-reduce", GIB, placement).algorithm == "ring"
+
+
+def test_a_failure_tells_the_time_without_it_and_who_is_hit() -> None:
+    """Two adapters share one when a leaf of a rail is out: their rings take twice as long, and no other."""
+    plan = plan_of("rail-only-128")
+    result = simulate_collective(plan, "all-reduce", GIB, engine="flow", algorithm="ring", fail=("leaf:rail3-leaf1",))
+    told = result.setting["without_failures"]
+    assert told["time_us"] == pytest.approx(2 * 127 / 128 * GIB / (LINE * 1000), rel=0.005)
+    assert told["slowdown"] == pytest.approx(result.time_us / told["time_us"])
+    assert told["slowdown"] == pytest.approx(2, rel=0.02)
+    assert (told["endpoints"], told["hit"] > 0, len(told["names"]) <= 8) == (128, True, True)
+    sends = simulate_collective(plan, "send-recv", GIB, engine="flow", fail=("nic:server-0001:gpu0@50%",))
+    assert sends.setting["without_failures"]["hit"] < 16
+    assert simulate_collective(plan, "all-reduce", GIB, engine="flow").setting["without_failures"] is None

@@ -33,6 +33,12 @@ ENGINES: tuple[Engine, ...] = ("analytic", "flow", "packet")
 BOTTLENECKS = 5
 """How many of the most used links a result names."""
 
+HIT = 1.02
+"""An endpoint is hit by a failure when one of its flows ends this many times as late."""
+
+NAMED_HIT = 8
+"""How many of the endpoints that are hit a result names."""
+
 PATHS = ("ecmp", "spray", "adaptive", "flowlet", "rail")
 
 
@@ -77,6 +83,7 @@ def simulate_collective(
     way = paths if paths and not path_file else plan_paths(plan)
     used_seed = plan.spec.seed if seed is None else seed
     pairs = queue_pairs_of(plan, environment, None if path_file else paths) if engine == "flow" else 1
+    hit: dict[str, Any] | None = None
     library = Library(runs.channels, environment.cross_nic, bounced)
     if engine == "analytic":
         if path_file:
@@ -117,6 +124,9 @@ def simulate_collective(
             packet=PacketExtras(iterations, tuple(background), expected.finish_us if expected else 0.0, sample_us),
         )
         bottleneck = bottlenecks(network, result)
+        if fail and engine == "flow" and not path_file:
+            whole = run_engine(plan, network, traffic, engine, paths=way, seed=used_seed, queue_pairs=pairs)
+            hit = who_is_hit(network, whole.flows, result.flows)
     time_us = result.finish_us / iterations
     algbw = size_bytes / time_us / 1e3 if time_us else 0.0
     return SimulationResult(
@@ -133,6 +143,7 @@ def simulate_collective(
             "paths": None if engine == "analytic" else str(path_file or way),
             "fail": list(fail),
             "reroute_us": reroute_us,
+            "without_failures": hit,
             "iterations": iterations,
             "background": list(background),
             "seed": used_seed,
@@ -197,6 +208,37 @@ def run_engine(
     return simulate_plan_packets(
         plan, network, traffic, paths, seed, fail=fail, pinned=pinned, packet=packet, reroute_us=reroute_us
     )
+
+
+def who_is_hit(network: Network, whole: pl.DataFrame, broken: pl.DataFrame) -> dict[str, Any]:
+    """Return ``{"time_us", "slowdown", "endpoints", "hit", "names"}``: the run without failures against the one with them.
+
+    ``hit`` counts the ``endpoints`` that send and of which some flow ends more than `HIT` times as late, or never; ``names``
+    are those whose flows are late the most, at most `NAMED_HIT`. ``slowdown`` is None when not all ends.
+    """
+    late = (
+        whole.select("op_id", "src", before="finish_us")
+        .join(broken.select("op_id", "finish_us"), on="op_id", how="left")
+        .with_columns(ratio=(pl.col("finish_us") / pl.col("before")).fill_null(float("inf")))
+        .group_by("src")
+        .agg(pl.col("ratio").max())
+        .sort("ratio", "src", descending=[True, False])
+    )
+    hit = late.filter(pl.col("ratio") > HIT)
+    before, after = _end_us(whole), _end_us(broken)
+    return {
+        "time_us": before,
+        "slowdown": after / before if before and after else None,
+        "endpoints": late.height,
+        "hit": hit.height,
+        "names": network.node_name.gather(hit["src"].head(NAMED_HIT)).to_list(),
+    }
+
+
+def _end_us(flows: pl.DataFrame) -> float | None:
+    """Return when the last of ``flows`` ends; None when not all do."""
+    ends = flows["finish_us"].drop_nulls().to_numpy()
+    return float(ends.max()) if ends.size and ends.size == flows.height else None
 
 
 def bottlenecks(network: Network, result: EngineResult, most: int = BOTTLENECKS) -> tuple[dict[str, Any], ...]:
