@@ -158,6 +158,9 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
             router_id="10.0.0.1",
             maximum_paths=draw(st.integers(1, 128)),
             evpn=draw(st.booleans()),
+            withheld=draw(
+                st.sampled_from([(), ("172.16.0.0/12",), ("10.192.0.0/11", "172.16.0.0/12", "192.0.2.9/32")])
+            ),
             **edge,
         ),
         balancing=draw(st.sampled_from([None, *MODES])),

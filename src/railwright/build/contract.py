@@ -157,7 +157,8 @@ class Leak:
 class Bgp:
     """Routing of a box: its AS, router id, sessions, how many equal paths it may use, and whether sessions carry EVPN.
 
-    ``aggregates`` are announced as long as a route inside them exists.
+    ``aggregates`` are announced as long as a route inside them exists. ``withheld`` are the IPv4 networks whose connected
+    routes the default VRF does not announce (the management networks).
     """
 
     asn: int
@@ -168,6 +169,7 @@ class Bgp:
     policies: tuple[Policy, ...] = ()
     aggregates: tuple[str, ...] = ()
     leaks: tuple[Leak, ...] = ()
+    withheld: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,7 @@ CARRIES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sonic": {
         "port": frozenset(PORT_FIELDS),
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
-        "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
+        "device": frozenset({"qos", "bgp", "withheld", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
     "nvue": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "headroom"},
@@ -260,7 +262,7 @@ CARRIES: Mapping[str, Mapping[str, frozenset[str]]] = {
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
         "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
-    "frr": {"port": _ROUTED, "watchdog": frozenset(), "device": frozenset({"bgp", "loopbacks", "vrfs"})},
+    "frr": {"port": _ROUTED, "watchdog": frozenset(), "device": frozenset({"bgp", "withheld", "loopbacks", "vrfs"})},
 }
 """Per operating system: the port fields, watchdog fields and device parts that its configuration can express."""
 
@@ -297,6 +299,7 @@ def project(view: DeviceView) -> DeviceView:
             neighbors=tuple(sorted(bgp.neighbors, key=lambda n: (n.vrf, n.peer))),
             policies=tuple(sorted((_ordered(policy) for policy in bgp.policies), key=lambda policy: policy.name)),
             aggregates=tuple(sorted(bgp.aggregates)),
+            withheld=tuple(sorted(bgp.withheld)) if "withheld" in device else (),
             leaks=tuple(
                 Leak(leak.vrf, tuple(sorted(leak.sources)), tuple(sorted(leak.accept)))
                 for leak in sorted(bgp.leaks, key=lambda leak: leak.vrf)
@@ -343,6 +346,8 @@ def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
         yield "bgp/evpn", _flag(view.bgp.evpn)
         yield "bgp/router_id", view.bgp.router_id
         yield "bgp/maximum_paths", str(view.bgp.maximum_paths)
+        if view.bgp.withheld:
+            yield "bgp/withheld", ", ".join(view.bgp.withheld)
         for neighbor in view.bgp.neighbors:
             key = f"bgp/neighbor/{neighbor.vrf}/{neighbor.peer}"
             yield f"{key}/remote_as", "external" if neighbor.remote_as is None else str(neighbor.remote_as)

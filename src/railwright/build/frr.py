@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from railwright.build.contract import Bgp, DeviceView, Leak, Neighbor, Place, Port, Reading, Vrf
 from railwright.build.frr_mistakes import session_problems
 from railwright.build.route_filters import Filters, filters_of, foreign_targets, leak_name, policy_name
+from railwright.build.withheld import CONNECTED, MANAGEMENT, withheld
 
 FILE = "frr.conf"
 DAEMONS = "daemons"
@@ -67,6 +68,14 @@ def _filters(bgp: Bgp) -> list[str]:
         lines += [f"route-map {name} permit 10", f" match ip address prefix-list {name}"]
         lines += [f" set community {community} additive"] if community else []
         lines.append("exit")
+    if bgp.withheld:
+        lines.append("!")
+        lines += [
+            f"ip prefix-list {MANAGEMENT} seq {n * 10} permit {net}{'' if net.endswith('/32') else ' le 32'}"
+            for n, net in enumerate(bgp.withheld, start=1)
+        ]
+        lines += [f"route-map {CONNECTED} deny 10", f" match ip address prefix-list {MANAGEMENT}", "exit"]
+        lines += [f"route-map {CONNECTED} permit 20", "exit"]
     return lines
 
 
@@ -108,7 +117,8 @@ def _bgp(bgp: Bgp, routed: Sequence[str], vrf_prefix: str) -> list[str]:
             if n.bfd:
                 lines.append(f" neighbor {n.peer} bfd profile fabric")
         for family in ("ipv4", "ipv6"):
-            lines += [f" address-family {family} unicast", "  redistribute connected"]
+            filtered = f" route-map {CONNECTED}" if bgp.withheld and (vrf, family) == ("default", "ipv4") else ""
+            lines += [f" address-family {family} unicast", f"  redistribute connected{filtered}"]
             for n in own if family == "ipv4" else [n for n in own if not n.policy]:
                 lines += [f"  neighbor {n.peer} activate", *(_policed(n) if family == "ipv4" else [])]
             if family == "ipv4":
@@ -156,6 +166,8 @@ class _State:
     leaked: dict[str, list[str]] = field(default_factory=dict)
     leak_maps: dict[str, str] = field(default_factory=dict)
     targets: dict[str, list[str]] = field(default_factory=dict)
+    family: str = "ipv4"
+    connected: str | None = None
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -196,6 +208,7 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
                     state.lines[f"port/{subject}"] = number
             elif context == "router" and subject == "bgp":
                 vrf = words[4].removeprefix(vrf_prefix) if words[3:4] == ["vrf"] else "default"
+                state.family = "ipv4"
                 state.asn = int(words[2])
                 state.lines.setdefault("bgp/asn", number)
                 state.lines.setdefault("bgp", number)
@@ -258,7 +271,15 @@ def bgp_of(state: _State) -> Bgp | None:
         tuple(policies[name] for name in sorted(policies)),
         tuple(sorted(state.aggregates)),
         leaks,
+        _withheld(state),
     )
+
+
+def _withheld(state: _State) -> tuple[str, ...]:
+    """Return what the default VRF withholds of its connected routes: nothing without a route map, all if none are announced."""
+    if not state.connected:
+        return ("0.0.0.0/0",) if state.connected is None else ()
+    return withheld(state.filters.clauses.get(state.connected, ()), state.filters.entries)
 
 
 def vrfs_of(state: _State) -> tuple[Vrf, ...]:
@@ -292,6 +313,12 @@ def _bgp_line(state: _State, vrf: str, words: list[str], number: int, vrf_prefix
     elif words[:2] in (["route-target", "import"], ["route-target", "both"]) and vrf != "default":
         state.targets.setdefault(vrf, []).extend(word.rpartition(":")[2] for word in words[2:])
         state.lines.setdefault(f"leak/{vrf}", number)
+    elif words[0] == "address-family":
+        state.family = words[1]
+    elif words[:2] == ["redistribute", "connected"]:
+        if vrf == "default" and state.family == "ipv4":
+            state.connected = words[words.index("route-map") + 1] if "route-map" in words else ""
+            state.lines["bgp/withheld"] = number
     elif words[0] == "aggregate-address":
         state.aggregates.append(words[1])
         state.lines[f"aggregate/{words[1]}"] = number

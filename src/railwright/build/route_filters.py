@@ -51,11 +51,14 @@ class Filters:
     maps: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    entries: dict[str, list[tuple[bool, str]]] = field(default_factory=dict)
+    clauses: dict[str, list[tuple[bool, tuple[str, ...]]]] = field(default_factory=dict)
     _open: dict[str, bool] = field(default_factory=dict)
 
     def list_line(self, name: str, rest: Sequence[str], number: int) -> None:
         """Take an entry of a prefix list: ``rest`` is ``permit P`` or ``permit P le N`` (or ``deny …``)."""
         held = self.lists.setdefault(name, [])
+        self.entries.setdefault(name, []).append((rest[:1] == ["permit"], " ".join(rest[1:])))
         if rest[:1] == ["permit"]:
             prefix = " ".join(rest[1:])
             held.append(EVERYTHING if prefix == "any" else prefix)
@@ -64,6 +67,7 @@ class Filters:
     def map_line(self, name: str, permits: bool, number: int) -> None:
         """Take the head of a clause of a route map."""
         self.maps.setdefault(name, [])
+        self.clauses.setdefault(name, []).append((permits, ()))
         self._open[name] = permits
         if permits:
             self.maps[name].append(())
@@ -75,11 +79,19 @@ class Filters:
             self.matches(name, words[4])
         elif list(words[:2]) == ["set", "community"] and len(words) > 2:
             self.tags[name] = words[2]
+        elif words[0] == "match":
+            self._narrowed(name, " ".join(words))
 
     def matches(self, name: str, prefix_list: str) -> None:
         """Say that the last clause of a route map matches a prefix list."""
+        self._narrowed(name, prefix_list)
         if self._open.get(name) and self.maps.get(name):
             self.maps[name][-1] = (*self.maps[name][-1], prefix_list)
+
+    def _narrowed(self, name: str, condition: str) -> None:
+        if self.clauses.get(name):
+            permits, conditions = self.clauses[name][-1]
+            self.clauses[name][-1] = (permits, (*conditions, condition))
 
     def prefixes(self, name: str) -> tuple[str, ...]:
         """Return what a route map, or a prefix list used as one, lets through; everything for one that is not defined."""

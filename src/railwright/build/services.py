@@ -18,6 +18,7 @@ from railwright.build.contract import Bgp, DeviceView, Neighbor, Port
 from railwright.build.services_balancers import HTTP, HTTPS, haproxy, keepalived
 from railwright.build.services_data import data_files
 from railwright.build.services_resilience import resilient_hashing
+from railwright.build.withheld import management_pools
 from railwright.design.plan import Plan
 
 SYNC_PORT = 3780
@@ -175,7 +176,7 @@ def routed_view(plan: Plan, name: str) -> DeviceView:
             Port(name=names.checked(port, names.PORT, "the name of a port"), addresses=(address,) if address else ())
             for port, address in ports.select("name", "address").iter_rows()
         ),
-        bgp=box_policy(plan, name, Bgp(row["asn"], router_id, 16, tuple(neighbors)))
+        bgp=box_policy(plan, name, Bgp(row["asn"], router_id, 16, tuple(neighbors), withheld=management_pools(plan)))
         if row["asn"] is not None and neighbors
         else None,
     )

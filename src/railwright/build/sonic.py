@@ -63,6 +63,7 @@ def config_db(view: DeviceView) -> dict[str, Table]:
         "PORT": {p.name: _port(p) for p in view.ports},
         "BREAKOUT_CFG": _breakouts(view),
         "CABLE_LENGTH": {"AZURE": {p.name: f"{p.cable_m}m" for p in view.ports if p.cable_m is not None}},
+        "MGMT_VRF_CONFIG": {"vrf_global": {"mgmtVrfEnabled": "true"}},
         "LOOPBACK_INTERFACE": _loopbacks(view),
         "VRF": _vrfs(view),
         **_layer2(view),

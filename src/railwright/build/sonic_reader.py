@@ -34,6 +34,7 @@ from railwright.errors import InputError
 FILE = "config_db.json"
 ROUTING = ("bgp", "policy/", "aggregate/", "leak/")
 """Facts that stand in ``frr.conf``."""
+UNFILTERED = "connected routes are announced without a filter and the management port is in the default VRF"
 _NUMBERED = {
     "dscp": "DSCP_TO_TC_MAP",
     "priority": "TC_TO_QUEUE_MAP",
@@ -82,6 +83,10 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
     index = json_lines(text) if wrong else {}
     problems = [(code, port, message, Place(path, index.get(where, 0))) for code, port, message, where in wrong]
     watchdog = _read_watchdog(db)
+    managed = db.get("MGMT_VRF_CONFIG", {}).get("vrf_global", {}).get("mgmtVrfEnabled") == "true"
+    if routing is not None and routing[1].connected == "" and not managed:
+        place = Place(routing[0], frr.line_of(routing[1], "bgp/withheld") or 0)
+        problems.append(("RW043", "bgp", UNFILTERED, place))
     problems += [p for file, t in files.items() if file.endswith(frr.FILE) for p in session_problems(file, t)]
     ports = tuple(_read_port(tables, port) for port in sorted(db.get("PORT", {})))
     loopbacks = tuple(sorted(k.split("|", 1)[1] for k in db.get("LOOPBACK_INTERFACE", {}) if "|" in k))

@@ -29,6 +29,7 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.layer2 import layer2_of
+from railwright.build.withheld import management_pools
 from railwright.catalog.model import Switch
 from railwright.catalog.port_names import lanes_before, port_names
 from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom
@@ -151,7 +152,13 @@ def device_views(
         rows = of_device.get((row["device_id"],), ports.clear())
         own = loopbacks.get(row["device_id"], ())
         bgp = _bgp(
-            row, rows, own, bfd=_bfd(plan, row["network"]), evpn=row["network"] in layer2.evpn, policies=policies
+            row,
+            rows,
+            own,
+            bfd=_bfd(plan, row["network"]),
+            evpn=row["network"] in layer2.evpn,
+            policies=policies,
+            withheld=management_pools(plan),
         )
         views.append(
             DeviceView(
@@ -343,6 +350,7 @@ def _bgp(
     bfd: bool,
     evpn: bool,
     policies: Mapping[str, Policy],
+    withheld: tuple[str, ...],
 ) -> Bgp | None:
     """Return the routing of a switch; sessions to boxes outside the fabric have their policy, those to providers no BFD.
 
@@ -364,7 +372,7 @@ def _bgp(
     router_id = next((a for a in loopbacks if ":" not in a), loopbacks[0]).partition("/")[0]
     used = {neighbor.policy for neighbor in neighbors}
     held = tuple(policy for policy in policies.values() if policy.name in used)
-    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors), evpn, held)
+    return Bgp(int(str(row["asn"])), router_id, MAXIMUM_PATHS, tuple(neighbors), evpn, held, withheld=withheld)
 
 
 def _with_services(plan: Plan, bgp: Bgp, ports: pl.DataFrame, vrfs: tuple[Vrf, ...]) -> Bgp:

@@ -26,6 +26,7 @@ from railwright.build.readings import Readings, read_configs
 from railwright.build.render import MANIFEST
 from railwright.build.services import routed_view
 from railwright.build.views import Target, device_views, retarget
+from railwright.build.withheld import covers
 from railwright.check.config_frames import Frames, frames, paths_through
 from railwright.check.config_isolation import edge_sessions, leaks, partition_mistakes, port_membership
 from railwright.check.config_rules import Mistake, mistakes, own_mistakes
@@ -242,6 +243,9 @@ def _differences(
         code = codes.get(field, _OTHER)
         if field == "headroom" and not _too_small(rest, value, other):
             continue
+        if key == "bgp/withheld":
+            yield from _announced(device, value, other)
+            continue
         if field == "headroom" and other is None:
             code = "RW007"
         if field == "marking":
@@ -256,6 +260,14 @@ def _differences(
         seen.add((device, whole))
         what = " ".join(part for part in (field.replace("_", " "), *rest) if part)
         yield Mistake(code, device, item, key, f"{what} is {other or 'not there'}, the plan says {value or 'nothing'}")
+
+
+def _announced(device: str, value: str | None, other: str | None) -> Iterator[Mistake]:
+    """Yield the management networks of which connected routes are announced; a box that withholds more than that is right."""
+    for net in (value or "").split(", ") if value else ():
+        if not covers((other or "").split(", ") if other else (), net):
+            message = f"connected routes in {net} are announced into the fabric: the plan keeps them on the management network"
+            yield Mistake("RW043", device, "bgp", "bgp/withheld", message)
 
 
 def _parts(key: str) -> tuple[str, str, tuple[str, ...]]:
