@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from railwright.simulate.network import Network
+from railwright.simulate.network import SWITCH, Network
 from railwright.simulate.packet_options import PacketOptions
 from railwright.simulate.results import Diagnosis
 from railwright.units import format_bytes, format_gbps, format_us
@@ -79,14 +79,14 @@ def explain(
             longest = float(raw["class_queue_max"][0])
             told.append(
                 f"ECN never marked: the longest switch queue of class {first.name!r} was {format_bytes(longest)},"
-                f" its kmin_bytes is {format_bytes(first.kmin_bytes)}"
+                f" its kmin_bytes is {_kmin(network, options, columns)}"
             )
         else:
             told.append(
                 f"ECN marked {raw['counters']['ecn_marks']:,} packets, {raw['counters']['cnps']:,} notifications came back"
             )
     if options.transport == "rocev2" and any(item.lossless for item in options.classes):
-        told += _pause_story(options, raw, pauses)
+        told += _pause_story(network, options, raw, pauses)
     counters = raw["counters"]
     if counters["drops"]:
         told.append(
@@ -112,9 +112,23 @@ def _reasons(lost: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {_REASONS[reason]}" for reason, count in lost.items() if count)
 
 
-def _pause_story(options: PacketOptions, raw: dict[str, Any], pauses: pl.DataFrame) -> list[str]:
+def _kmin(network: Network, options: PacketOptions, columns: dict[str, Any]) -> str:
+    """Return the threshold of the first class, or from which to which those of the switches' queues go."""
+    usual = float(options.classes[0].kmin_bytes)
+    own = columns["queue_kmin"][:: len(options.classes)]
+    if not own.size:
+        return format_bytes(usual)
+    own = np.where(np.isnan(own), usual, own)[network.node_kind[network.link_src] == SWITCH]
+    ends = [format_bytes(float(value)) for value in (own.min(), own.max())] if own.size else [format_bytes(usual)]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _pause_story(network: Network, options: PacketOptions, raw: dict[str, Any], pauses: pl.DataFrame) -> list[str]:
     if pauses.is_empty():
-        fullest = int(np.argmax(raw["pool_used_max"])) if raw["pool_used_max"].size else 0
+        switches = np.flatnonzero(network.node_kind == SWITCH)
+        if not switches.size:
+            return []
+        fullest = int(switches[np.argmax(raw["pool_used_max"][switches])])
         used, capacity = int(raw["pool_used_max"][fullest]), int(raw["pool_capacity"][fullest])
         return [f"PFC never paused: the fullest shared buffer held {format_bytes(used)} of {format_bytes(capacity)}"]
     worst = pauses.row(0, named=True)
