@@ -313,3 +313,19 @@ def test_the_order_list_says_face_gender_and_polarity_with_keys_of_every_fibre_c
     assert parallel["polarity"].str.contains("key up to key").all()
     others = orders.filter(~pl.col("medium").is_in(["mmf", "smf"]))
     assert others["polarity"].null_count() == others.height > 0
+
+
+def test_the_summary_of_prices_stays_within_its_column(papers_plan: Plan, tmp_path: Path) -> None:
+    write_documents(papers_plan, tmp_path)
+    sheet = openpyxl.load_workbook(tmp_path / "bom.xlsx")["Summary"]
+    assert all(row[1].alignment.wrap_text for row in sheet.iter_rows(min_row=2))
+    assert sheet.column_dimensions["B"].width <= 60
+
+
+def test_an_order_number_stands_only_beside_the_length_that_it_orders(infiniband_plan: Plan) -> None:
+    # The published bill of materials orders this part in 30 m under this number.
+    assert infiniband_plan.catalog.fibre_cables["mfp7e10"].order_numbers == {"980-9I570-00N030": "30 m"}
+    cords = bom_sheet(infiniband_plan).filter(pl.col("part") == "mfp7e10")
+    of_30_m = pl.col("item").str.contains(", 30 m")
+    assert len(cords.filter(~of_30_m)) > 0
+    assert cords.select((pl.col("order_numbers").is_not_null() == of_30_m).all()).item()

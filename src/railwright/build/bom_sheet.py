@@ -40,8 +40,12 @@ def bom_sheet(plan: Plan) -> pl.DataFrame:
     parts = described(plan.catalog, bom["part"].unique(), kinds).select("part", "vendor", "order_numbers")
     checks = {key: _settle(plan, key) for key in bom["part"].unique().drop_nulls().sort()}
     pieces = pl.col("quantity").cast(pl.Int64) + pl.col("spares").cast(pl.Int64)
+    # The number of a cable belongs to one length: its item names it where the catalog has the number of that length.
+    of_length = pl.col("item").str.extract(r", order (\S+)$")
     return bom.join(parts, on="part", how="left", maintain_order="left").select(
-        *("section", "item", "part", "vendor", "order_numbers", "network", "quantity", "spares"),
+        *("section", "item", "part", "vendor"),
+        pl.when(pl.col("section") == "cables").then(of_length).otherwise("order_numbers").alias("order_numbers"),
+        *("network", "quantity", "spares"),
         pieces.alias("to_order"),
         "unit_price_usd",
         (pieces * pl.col("unit_price_usd")).alias("total_usd"),

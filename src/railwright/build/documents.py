@@ -32,7 +32,13 @@ _CABLE_FORMATS = {
     "cables": "integer",
     "bundles": "integer",
 }
-_BOM_FORMATS = {"unit_price_usd": "usd", "total_usd": "usd", "unit_power_w": "decimal"}
+_BOM_FORMATS = {
+    "item": "wrapped",
+    "price_source": "wrapped",
+    "unit_price_usd": "usd",
+    "total_usd": "usd",
+    "unit_power_w": "decimal",
+}
 _RACK_FORMATS = {
     "power_w": "integer",
     "power_limit_w": "integer",
@@ -88,7 +94,7 @@ def _schedule_files(plan: Plan, schedule: pl.DataFrame, directory: Path) -> list
 
 def _bom_files(plan: Plan, directory: Path) -> list[Path]:
     bom = bom_sheet(plan)
-    sheets = {"Summary": Sheet(bom_summary(plan)), "Bill of materials": Sheet(bom, _BOM_FORMATS)}
+    sheets = {"Summary": Sheet(bom_summary(plan), {"value": "wrapped"}), "Bill of materials": Sheet(bom, _BOM_FORMATS)}
     return [write_csv(bom, directory / "bom.csv"), write_workbook(sheets, directory / "bom.xlsx")]
 
 

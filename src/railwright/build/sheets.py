@@ -26,14 +26,23 @@ _CONTROLS = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # Cell formats by name: the position is the style's index in styles.xml.
-_FORMATS = {"exact": "General", "text": "General", "integer": "#,##0", "decimal": "#,##0.00", "usd": "$#,##0.00"}
+_FORMATS = {
+    "exact": "General",
+    "text": "General",
+    "wrapped": "General",
+    "integer": "#,##0",
+    "decimal": "#,##0.00",
+    "usd": "$#,##0.00",
+}
+_ALIGNED = {"text": "", "wrapped": ' vertical="top" wrapText="1"'}
 _STYLE = {name: number for number, name in enumerate(_FORMATS)}
 _HEAD_STYLE = len(_FORMATS)
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table on a sheet. ``formats`` maps columns to ``integer, decimal, usd`` or ``exact``; others follow from the type."""
+    """A table on a sheet. ``formats`` maps columns to ``integer, decimal, usd, exact`` or ``wrapped`` (long text, broken
+    into lines within its column); others follow from the type."""
 
     frame: pl.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +134,7 @@ def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str
             clean = clean.str.replace_all(plain_text, escaped, literal=True)
         cell = pl.concat_str(
             place,
-            pl.lit(f'" s="{_STYLE["text"]}" t="inlineStr"><is><t>'),
+            pl.lit(f'" s="{_STYLE["wrapped" if form == "wrapped" else "text"]}" t="inlineStr"><is><t>'),
             clean,
             pl.lit("</t></is></c>"),
         )
@@ -193,7 +202,11 @@ def _frame_of(names: list[str]) -> dict[str, str]:
     )
     cells = "".join(
         f'<xf numFmtId="{0 if code == "General" else 164 + n}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1" '
-        + ('applyAlignment="1"><alignment horizontal="left" indent="1"/></xf>' if name == "text" else "/>")
+        + (
+            f'applyAlignment="1"><alignment horizontal="left" indent="1"{_ALIGNED[name]}/></xf>'
+            if name in _ALIGNED
+            else "/>"
+        )
         for n, (name, code) in enumerate(_FORMATS.items())
     )
     return {

@@ -353,10 +353,3 @@ class ClusterSpec(Model):
         if not value:
             raise ValueError("name at least one site, or leave the key out")
         return value
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        for what, names in (("sites", [s.name for s in self.sites]), ("tenants", [t.name for t in self.tenants])):
-            if len(set(names)) != len(names):
-                raise ValueError(f"two {what} have the same name")
-        return self

@@ -22,8 +22,17 @@ def contradictions(spec: ClusterSpec) -> Iterator[Problem]:
     yield from _isolation(spec)
     yield from _tiers(spec)
     yield from _converged(spec)
+    yield from _same_names(spec)
     yield from _sites(spec)
     yield from _demand(spec)
+
+
+def _same_names(spec: ClusterSpec) -> Iterator[Problem]:
+    for key, entries in (("sites", spec.sites), ("tenants", spec.tenants)):
+        names = [entry.name for entry in entries]
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                yield (key, position, "name"), f"two {key} have the same name, {name!r}; give each its own"
 
 
 def network_protocol(spec: ClusterSpec, network: NetworkName) -> Literal["ethernet", "infiniband"]:

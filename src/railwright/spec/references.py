@@ -80,7 +80,12 @@ def _parts(spec: ClusterSpec, catalog: Catalog) -> Iterator[Problem]:
                 yield ("cabling", "parts", position, name), _unknown(key, catalog, "optics")
         cable = part.cable
         known = catalog.cables if part.a is None else catalog.fibre_cables
-        if cable is not None and cable not in known:
+        if cable in catalog.fibre_cables and cable not in known:
+            yield (
+                ("cabling", "parts", position, "cable"),
+                f"{cable!r} is a fibre cord; name the modules at its ends too (a: and b:), or a cable with fixed ends",
+            )
+        elif cable is not None and cable not in known:
             yield (
                 ("cabling", "parts", position, "cable"),
                 _unknown(cable, catalog, "cables" if part.a is None else "fibre_cables"),
