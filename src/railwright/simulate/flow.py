@@ -28,6 +28,7 @@ from railwright.simulate.network import Network
 from railwright.simulate.paths import Paths, narrowest_gbps
 from railwright.simulate.results import EngineResult
 from railwright.tables import conform
+from railwright.units import counted
 
 __all__ = ["BYTES_PER_US", "FlowOptions", "simulate_flows"]
 
@@ -130,10 +131,11 @@ def _broken(network: Network, failures: list[Failure]) -> list[str]:
     """Return one sentence per failure: what it takes out or slows down, when, and which endpoints it cuts off."""
     said = []
     for row in describe(failures, network).iter_rows(named=True):
-        what = [f"{row[name]:,} {name}" for name in ("nodes", "cables") if row[name]]
+        what = [counted(row[name], name.removesuffix("s"), name) for name in ("nodes", "cables") if row[name]]
         state = f"at {row['share']:.0%} of the rate" if row["share"] else "out"
         when = f" from {row['at_us']:,.0f} us on" if row["at_us"] else ""
-        cut = f"; {row['endpoints']:,} endpoints lose their last link" if row["endpoints"] else ""
+        lost = counted(row["endpoints"], "endpoint loses its", "endpoints lose their")
+        cut = f"; {lost} last link" if row["endpoints"] else ""
         said.append(f"{row['text']}: {' and '.join(what)} {state}{when}{cut}")
     return said
 
