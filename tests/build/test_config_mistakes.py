@@ -181,8 +181,17 @@ SEEDS = [
         "sonic",
         LEAF,
         edited(lambda db: [p.update(green_min_threshold="9000000") for p in db["WRED_PROFILE"].values()]),
-        "RW022",
+        "RW045",
         '"green_min_threshold": "9000000"',
+    ),
+    Seed(
+        "Kmin twice",
+        "sonic",
+        LEAF,
+        edited(lambda db: [p.update(green_min_threshold="900000") for p in db["WRED_PROFILE"].values()]),
+        "RW022",
+        '"green_min_threshold": "900000"',
+        alone=False,
     ),
     Seed(
         "RoCE queue strict",
@@ -292,6 +301,73 @@ SEEDS = [
         "dscp 26",
     ),
     Seed(
+        "watchdog without its priorities",
+        "sonic",
+        LEAF,
+        drop("PORT_QOS_MAP", UP, "pfcwd_sw_enable"),
+        "RW013",
+        f'"{UP}": {{',
+    ),
+    Seed(
+        "watchdog on another priority",
+        "sonic",
+        LEAF,
+        put("PORT_QOS_MAP", UP, "pfcwd_sw_enable", "4"),
+        "RW013",
+        '"pfcwd_sw_enable": "4"',
+    ),
+    Seed(
+        "buffer pool too small",
+        "sonic",
+        LEAF,
+        put("BUFFER_POOL", "ingress_lossless_pool", "size", "1048576"),
+        "RW044",
+        '"size": "1048576"',
+        alone=False,
+    ),
+    Seed(
+        "NVUE: Kmin above Kmax",
+        "nvue",
+        "rail1-leaf1/startup.yaml",
+        swap(r"min-threshold: \d+", "min-threshold: 99999999", 0),
+        "RW045",
+        "min-threshold: 99999999",
+    ),
+    Seed(
+        "EOS: Kmin above Kmax",
+        "eos",
+        "rail1-leaf1/startup-config",
+        swap(r"minimum-threshold \d+ bytes", "minimum-threshold 99999999 bytes", 0),
+        "RW045",
+        "minimum-threshold 99999999 bytes",
+    ),
+    Seed(
+        "paths of different ASes not equal",
+        "sonic",
+        "rail1-leaf1/frr.conf",
+        swap(r"^ bgp bestpath as-path multipath-relax\n", "", 0),
+        "RW025",
+        "router bgp",
+        alone=False,
+    ),
+    Seed(
+        "NVUE: paths of different ASes not equal",
+        "nvue",
+        "rail1-leaf1/startup.yaml",
+        swap("aspath-ignore: .*", "aspath-ignore: off", 0),
+        "RW025",
+        "aspath-ignore: off",
+        alone=False,
+    ),
+    Seed(
+        "EOS: routing model",
+        "eos",
+        "rail1-leaf1/startup-config",
+        swap("model multi-agent", "model ribd"),
+        "RW025",
+        "model ribd",
+    ),
+    Seed(
         "EOS: FEC", "eos", "spine1/startup-config", swap(r"^ +error-correction .*\n", ""), "RW011", "interface Ethernet"
     ),
 ]
@@ -388,6 +464,22 @@ def test_a_broken_file_is_an_input_error_with_its_line(clean: dict[str, Path], t
         check_configs(folder)
     with pytest.raises(InputError, match="no device is here"):
         check_configs(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "!\n! device: leaf1\n!\nend\n"])
+@pytest.mark.parametrize(
+    ("nos", "name"),
+    [("eos", "startup-config"), ("sonic", "config_db.json"), ("nvue", "startup.yaml"), ("sonic", "frr.conf")],
+)
+def test_an_empty_file_is_an_input_error(
+    cluster: Plan, clean: dict[str, Path], tmp_path: Path, nos: str, name: str, text: str
+) -> None:
+    folder = tmp_path / "configs"
+    shutil.copytree(clean[nos], folder)
+    file = folder / "rail1-leaf1" / name
+    file.write_text(text if name in ("startup-config", "frr.conf") else "\n" * len(text))
+    with pytest.raises(InputError, match=rf"rail1-leaf1/{name}.*is empty"):
+        check_configs(folder, cluster)
 
 
 def test_every_code_has_a_text_with_a_source() -> None:

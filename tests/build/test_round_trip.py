@@ -27,6 +27,7 @@ from railwright.build.contract import (
     statements,
 )
 from railwright.build.path_modes import MODES
+from railwright.build.sonic_tables import POOLS
 from railwright.build.views import Target, device_views, retarget
 from railwright.design.plan import Plan
 from railwright.design.qos_table import contracts_for
@@ -158,6 +159,7 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
             router_id="10.0.0.1",
             maximum_paths=draw(st.integers(1, 128)),
             evpn=draw(st.booleans()),
+            relaxed=draw(st.booleans()),
             withheld=draw(
                 st.sampled_from([(), ("172.16.0.0/12",), ("10.192.0.0/11", "172.16.0.0/12", "192.0.2.9/32")])
             ),
@@ -166,6 +168,7 @@ def views(draw: st.DrawFn, nos: str) -> DeviceView:
         balancing=draw(st.sampled_from([None, *MODES])),
         vlans=(Vlan(200, 10200, "tenant-a", ("10.64.0.1/24",)), Vlan(300, None, "default", ("10.65.0.1/25",))),
         vrfs=vrfs,
+        pools=draw(st.sampled_from([(), tuple((name, 158_229_504) for name in POOLS)])),
     )
 
 

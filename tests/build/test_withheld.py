@@ -52,7 +52,8 @@ def test_what_is_withheld_is_what_the_first_match_refuses(
     [
         ("route-map M permit 10\n match ip address prefix-list L\nip prefix-list L permit 10.0.0.0/8 le 32\n", True),
         (
-            "route-map M deny 10\n match ip address prefix-list L\nroute-map M permit 20\nip prefix-list L permit 172.16.0.0/12\n",
+            "route-map M deny 10\n match ip address prefix-list L\nroute-map M permit 20\n"
+            "ip prefix-list L permit 172.16.0.0/12\n",
             False,
         ),
         ("route-map M deny 10\n match interface eth0\nroute-map M permit 20\n", False),

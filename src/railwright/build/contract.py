@@ -158,7 +158,8 @@ class Bgp:
     """Routing of a box: its AS, router id, sessions, how many equal paths it may use, and whether sessions carry EVPN.
 
     ``aggregates`` are announced as long as a route inside them exists. ``withheld`` are the IPv4 networks whose connected
-    routes the default VRF does not announce (the management networks).
+    routes the default VRF does not announce (the management networks). ``relaxed``: paths of equal length through different ASes
+    count as equal in every VRF, without which a switch uses one uplink where each spine has an AS of its own.
     """
 
     asn: int
@@ -170,6 +171,7 @@ class Bgp:
     aggregates: tuple[str, ...] = ()
     leaks: tuple[Leak, ...] = ()
     withheld: tuple[str, ...] = ()
+    relaxed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class DeviceView:
     """All that is configured on a switch.
 
     ``model`` and ``role`` describe it and are not part of any configuration. ``balancing`` is how it shares
-    traffic over equal paths (``build.path_modes``; None: nothing is said).
+    traffic over equal paths (``build.path_modes``; None: nothing is said). ``pools`` are name and bytes of its buffer pools.
     """
 
     name: str
@@ -191,6 +193,7 @@ class DeviceView:
     balancing: str | None = None
     vlans: tuple[Vlan, ...] = ()
     vrfs: tuple[Vrf, ...] = ()
+    pools: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -250,19 +253,23 @@ CARRIES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sonic": {
         "port": frozenset(PORT_FIELDS),
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
-        "device": frozenset({"qos", "bgp", "withheld", "loopbacks", "balancing", "vlans", "vrfs"}),
+        "device": frozenset({"qos", "bgp", "withheld", "relaxed", "loopbacks", "balancing", "vlans", "vrfs", "pools"}),
     },
     "nvue": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "headroom"},
         "watchdog": frozenset({"detection_ms"}),
-        "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
+        "device": frozenset({"qos", "bgp", "relaxed", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
     "eos": {
         "port": frozenset(PORT_FIELDS) - {"lanes", "split", "cable_m", "headroom"},
         "watchdog": frozenset({"detection_ms", "restoration_ms", "action"}),
         "device": frozenset({"qos", "bgp", "loopbacks", "balancing", "vlans", "vrfs"}),
     },
-    "frr": {"port": _ROUTED, "watchdog": frozenset(), "device": frozenset({"bgp", "withheld", "loopbacks", "vrfs"})},
+    "frr": {
+        "port": _ROUTED,
+        "watchdog": frozenset(),
+        "device": frozenset({"bgp", "withheld", "relaxed", "loopbacks", "vrfs"}),
+    },
 }
 """Per operating system: the port fields, watchdog fields and device parts that its configuration can express."""
 
@@ -299,6 +306,7 @@ def project(view: DeviceView) -> DeviceView:
             neighbors=tuple(sorted(bgp.neighbors, key=lambda n: (n.vrf, n.peer))),
             policies=tuple(sorted((_ordered(policy) for policy in bgp.policies), key=lambda policy: policy.name)),
             aggregates=tuple(sorted(bgp.aggregates)),
+            relaxed=bgp.relaxed if "relaxed" in device else True,
             withheld=tuple(sorted(bgp.withheld)) if "withheld" in device else (),
             leaks=tuple(
                 Leak(leak.vrf, tuple(sorted(leak.sources)), tuple(sorted(leak.accept)))
@@ -316,6 +324,7 @@ def project(view: DeviceView) -> DeviceView:
         loopbacks=tuple(sorted(view.loopbacks)) if "loopbacks" in device else (),
         vlans=tuple(sorted(view.vlans, key=lambda v: v.vid)) if "vlans" in device else (),
         vrfs=tuple(sorted(view.vrfs, key=lambda v: v.name)) if "vrfs" in device else (),
+        pools=tuple(sorted(view.pools)) if "pools" in device else (),
     )
 
 
@@ -331,6 +340,8 @@ def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
         yield "balancing", view.balancing
     if view.qos is not None:
         yield from _qos_statements(view.qos)
+    for name, size_bytes in view.pools:
+        yield f"pool/{name}", str(size_bytes)
     for port in view.ports:
         yield from _port_statements(port)
     for vlan in view.vlans:
@@ -346,6 +357,7 @@ def statements(view: DeviceView) -> Iterator[tuple[str, str]]:
         yield "bgp/evpn", _flag(view.bgp.evpn)
         yield "bgp/router_id", view.bgp.router_id
         yield "bgp/maximum_paths", str(view.bgp.maximum_paths)
+        yield "bgp/multipath_relax", _flag(view.bgp.relaxed)
         if view.bgp.withheld:
             yield "bgp/withheld", ", ".join(view.bgp.withheld)
         for neighbor in view.bgp.neighbors:

@@ -25,6 +25,7 @@ from railwright.build.contract import (
 from railwright.build.route_filters import Filters, foreign_targets, policy_name
 
 FILE = "startup-config"
+RIBD = "routing runs in the ribd model, which has no sessions over interfaces and no EVPN: multi-agent is needed"
 _PROFILE_FIELDS = ("trust_dscp", "pfc", "watchdog", "marking")
 
 
@@ -90,11 +91,18 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
         return Place(path, found) if (found := _find(reader, key)) else None
 
     shut = [port for port in view.ports if port.peer and f"port/{port.name}/shut" in reader.lines]
-    problems = tuple(
+    problems: list[tuple[str, str, str, Place]] = [
         ("RW042", p.name, f"is shut and has a cable to {p.peer}", Place(path, reader.lines[f"port/{p.name}/shut"]))
         for p in shut
-    )
-    return Reading(view, (path,), locate, problems)
+    ]
+    if "ribd" in reader.lines and view.bgp is not None and _needs_agents(view.bgp):
+        problems.append(("RW025", "bgp", RIBD, Place(path, reader.lines["ribd"])))
+    return Reading(view, (path,), locate, tuple(problems))
+
+
+def _needs_agents(bgp: Bgp) -> bool:
+    """Say whether the routing uses what only the multi-agent model has: EVPN, sessions over interfaces, leaks between VRFs."""
+    return bgp.evpn or bool(bgp.leaks) or any(n.unnumbered for n in bgp.neighbors)
 
 
 def _read_bgp(reader: _Reader) -> Bgp | None:
@@ -206,6 +214,8 @@ def _global_line(reader: _Reader, words: list[str], number: int) -> None:
                     reader.lines[f"priority/{value}"] = number
         case ["priority-flow-control", "pause", "watchdog", *rest]:
             _watchdog_line(reader, rest, number)
+        case ["service", "routing", "protocols", "model", "ribd"]:
+            reader.lines["ribd"] = number
         case ["ip", "hardware", "fib", "load-balance", "distribution", "dynamic", *_]:
             reader.balancing = "flowlet"
             reader.lines["balancing"] = number

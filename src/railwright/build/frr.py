@@ -106,11 +106,8 @@ def _bgp(bgp: Bgp, routed: Sequence[str], vrf_prefix: str) -> list[str]:
     for vrf in vrfs:
         own = [n for n in bgp.neighbors if n.vrf == vrf]
         lines += ["!", f"router bgp {bgp.asn}" + (f" vrf {vrf_prefix}{vrf}" if vrf != "default" else "")]
-        lines += [
-            f" bgp router-id {bgp.router_id}",
-            " no bgp default ipv4-unicast",
-            " bgp bestpath as-path multipath-relax",
-        ]
+        lines += [f" bgp router-id {bgp.router_id}", " no bgp default ipv4-unicast"]
+        lines += [" bgp bestpath as-path multipath-relax"] if bgp.relaxed else []
         for n in own:
             remote = "external" if n.remote_as is None else str(n.remote_as)
             lines.append(f" neighbor {n.peer} {'interface ' if n.unnumbered else ''}remote-as {remote}")
@@ -168,6 +165,7 @@ class _State:
     targets: dict[str, list[str]] = field(default_factory=dict)
     family: str = "ipv4"
     connected: str | None = None
+    strict: dict[str, int] = field(default_factory=dict)
 
 
 def read(name: str, files: Mapping[str, str]) -> Reading:
@@ -209,6 +207,7 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
             elif context == "router" and subject == "bgp":
                 vrf = words[4].removeprefix(vrf_prefix) if words[3:4] == ["vrf"] else "default"
                 state.family = "ipv4"
+                state.strict[vrf] = number
                 state.asn = int(words[2])
                 state.lines.setdefault("bgp/asn", number)
                 state.lines.setdefault("bgp", number)
@@ -235,6 +234,8 @@ def parse(text: str, vrf_prefix: str = "") -> _State:
 
 def line_of(state: _State, key: str) -> int | None:
     """Return the line of a fact of ``build.contract.statements``."""
+    if key == "bgp/multipath_relax" and state.strict:
+        return min(state.strict.values())
     return state.lines.get(key) or state.filters.line_of(key)
 
 
@@ -272,6 +273,7 @@ def bgp_of(state: _State) -> Bgp | None:
         tuple(sorted(state.aggregates)),
         leaks,
         _withheld(state),
+        not state.strict,
     )
 
 
@@ -313,6 +315,9 @@ def _bgp_line(state: _State, vrf: str, words: list[str], number: int, vrf_prefix
     elif words[:2] in (["route-target", "import"], ["route-target", "both"]) and vrf != "default":
         state.targets.setdefault(vrf, []).extend(word.rpartition(":")[2] for word in words[2:])
         state.lines.setdefault(f"leak/{vrf}", number)
+    elif words[:4] == ["bgp", "bestpath", "as-path", "multipath-relax"]:
+        state.strict.pop(vrf, None)
+        state.lines.setdefault("bgp/multipath_relax", number)
     elif words[0] == "address-family":
         state.family = words[1]
     elif words[:2] == ["redistribute", "connected"]:

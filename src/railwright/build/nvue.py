@@ -299,7 +299,7 @@ def _bgp(bgp: Bgp) -> Tree:
         own: Tree = {
             "address-family": families,
             "enable": "on",
-            "path-selection": {"multipath": {"aspath-ignore": "on"}},
+            "path-selection": {"multipath": {"aspath-ignore": "on" if bgp.relaxed else "off"}},
         }
         vrfs[name] = {"router": {"bgp": own | ({"neighbor": neighbors} if neighbors else {})}}
     head = {"autonomous-system": bgp.asn, "enable": "on", "router-id": bgp.router_id}

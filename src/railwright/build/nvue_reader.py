@@ -31,6 +31,8 @@ from railwright.errors import InputError
 FILE = "startup.yaml"
 GLOBAL = "default-global"
 _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
+_RELAXED = ("path-selection", "multipath", "aspath-ignore")
+"""On where a configuration does not say (Cumulus Linux user guide, BGP, ECMP)."""
 _ON = {"on", "enable", "enabled", "true", "up"}
 
 Tree = dict[str, Any]
@@ -238,6 +240,8 @@ def _paths(tree: Mapping[str, Any], interfaces: Mapping[str, Any], key: str) -> 
         family = ("vrf", parts[1], "router", "bgp", "address-family", "ipv4-unicast")
         evpn = (*family[:4], "route-import", "from-evpn")
         yield from ((*family, "route-import", "from-vrf", "list"), (*family, "route-import"), evpn, ("vrf", parts[1]))
+    elif parts == ["bgp", "multipath_relax"]:
+        yield from (("vrf", "default", "router", "bgp", *_RELAXED), ("vrf", "default", "router", "bgp"))
     elif parts[0] == "bgp":
         if parts[1:2] == ["neighbor"]:
             own = ("vrf", parts[2], "router", "bgp", "neighbor")
@@ -466,4 +470,5 @@ def _read_bgp(tree: Mapping[str, Any]) -> Bgp | None:
         tuple(policies[name] for name in sorted(policies)),
         tuple(sorted(aggregates)),
         tuple(_read_leaks(tree, filters)),
+        relaxed=all(_word(_at(tree, "vrf", vrf, "router", "bgp"), *_RELAXED) in ("", *_ON) for vrf in _at(tree, "vrf")),
     )

@@ -14,6 +14,8 @@ NVUE_FILES = (nvue.FILE, "nvue.yaml", nvue.COMMANDS)
 HOST_FILES = (hosts.CONTRACT, hosts.DUMP)
 _READ = (sonic.FILE, sonic.PATHS, *NVUE_FILES, *EOS_FILES, frr.FILE, *HOST_FILES, hosts.NETPLAN, hosts.NCCL)
 
+_NEVER_EMPTY = frozenset({sonic.FILE, *NVUE_FILES, *EOS_FILES, frr.FILE})
+
 
 @dataclass(frozen=True)
 class Readings:
@@ -59,7 +61,10 @@ def read_configs(directory: Path) -> Readings:
 
 
 def read_files(files: Mapping[str, str]) -> Readings:
-    """Read files by path ``DEVICE/FILE`` (or ``NOS/DEVICE/FILE``); others are left alone."""
+    """Read files by path ``DEVICE/FILE`` (or ``NOS/DEVICE/FILE``); others are left alone.
+
+    Raises InputError for a switch's file that is empty or not what its name says.
+    """
     of_device: dict[str, dict[str, str]] = {}
     for path, text in files.items():
         folder, _, name = path.rpartition("/")
@@ -78,7 +83,13 @@ def read_files(files: Mapping[str, str]) -> Readings:
 
 def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReading | None:
     def texts(*names: str) -> dict[str, str]:
-        return {f"{device}/{name}": present[name] for name in names if name in present}
+        found = {f"{device}/{name}": present[name] for name in names if name in present}
+        for path, text in found.items():
+            if path.rpartition("/")[2] in _NEVER_EMPTY and not _says_anything(text):
+                raise InputError(
+                    "the file is empty: it has no statement, a switch's configuration is expected", file=path
+                )
+        return found
 
     if sonic.FILE in present:
         return sonic.read(device, texts(sonic.FILE, sonic.PATHS, frr.FILE))
@@ -98,6 +109,11 @@ def _read_device(device: str, present: Mapping[str, str]) -> Reading | HostReadi
     if frr.FILE in present:
         return frr.read(device, texts(frr.FILE))
     return None
+
+
+def _says_anything(text: str) -> bool:
+    """Say whether a line is more than a comment or the closing ``end``."""
+    return any(line.strip() not in ("", "end") and line.strip()[0] not in "!#" for line in text.splitlines())
 
 
 def _is_read(name: str) -> bool:

@@ -26,7 +26,7 @@ from railwright.build.contract import (
 from railwright.build.sonic_paths import FILE as PATHS
 from railwright.build.sonic_paths import hash_table, newer_tables
 from railwright.build.sonic_reader import FILE, read
-from railwright.build.sonic_tables import vrf_name
+from railwright.build.sonic_tables import POOLS, vrf_name
 from railwright.catalog.qos import platforms
 
 __all__ = ["FILE", "MAP", "PATHS", "config_db", "read", "render"]
@@ -269,13 +269,8 @@ def _wred(marking: Marking) -> dict[str, str]:
 
 
 def _pools(view: DeviceView) -> Table:
-    known = platforms().get(view.model)
-    size = {"size": str(known.pool_bytes)} if known is not None and known.pool_bytes else {}
-    return {
-        "ingress_lossless_pool": {"type": "ingress", "mode": "dynamic"} | size,
-        "egress_lossless_pool": {"type": "egress", "mode": "dynamic"} | size,
-        "egress_lossy_pool": {"type": "egress", "mode": "dynamic"} | size,
-    }
+    size = {name: {"size": str(size_bytes)} for name, size_bytes in view.pools}
+    return {name: {"type": name.partition("_")[0], "mode": "dynamic"} | size.get(name, {}) for name in POOLS}
 
 
 def _lossless_name(port: Port, room: Headroom, several: bool) -> str:

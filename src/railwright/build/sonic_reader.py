@@ -27,7 +27,7 @@ from railwright.build.places import json_lines
 from railwright.build.sonic_mistakes import own_problems
 from railwright.build.sonic_paths import FILE as PATHS
 from railwright.build.sonic_paths import mode_paths, read_mode
-from railwright.build.sonic_tables import Tables, bare, plain_vrf, span, tables_of, vrf_name
+from railwright.build.sonic_tables import POOLS, Tables, bare, plain_vrf, span, tables_of, vrf_name
 from railwright.catalog.qos import platforms
 from railwright.errors import InputError
 
@@ -106,6 +106,11 @@ def read(name: str, files: Mapping[str, str]) -> Reading:
             for name, entry in sorted(db.get("VRF", {}).items())
             if "vni" in entry
         ),
+        pools=tuple(
+            (name, int(entry["size"]))
+            for name, entry in sorted(db.get("BUFFER_POOL", {}).items())
+            if name in POOLS and str(entry.get("size", "")).isdigit()
+        ),
     )
     return Reading(view, tuple(files), locate, tuple(problems))
 
@@ -142,6 +147,8 @@ def _paths(tables: Tables, key: str) -> Iterator[tuple[str, ...]]:
         yield ("PFC_WD",)
     elif parts[0] == "balancing":
         yield from mode_paths()
+    elif parts[0] == "pool":
+        yield from (("BUFFER_POOL", parts[1], "size"), ("BUFFER_POOL", parts[1]), ("BUFFER_POOL",))
     elif parts[0] == "loopbacks":
         yield ("LOOPBACK_INTERFACE",)
     elif parts[0] == "vlan":
@@ -172,6 +179,8 @@ def _port_paths(tables: Tables, parts: list[str]) -> Iterator[tuple[str, ...]]:
     elif what == "trust_dscp":
         yield from (("PORT_QOS_MAP", port, "dscp_to_tc_map"), ("PORT_QOS_MAP", port))
     elif what == "watchdog":
+        if port in db.get("PFC_WD", {}):
+            yield from (("PORT_QOS_MAP", port, "pfcwd_sw_enable"), ("PORT_QOS_MAP", port))
         yield from (("PFC_WD", port), ("PFC_WD",))
     elif what == "marking" and len(parts) > 3:
         queue = tables.entry("QUEUE", port, int(parts[3]))
@@ -261,6 +270,10 @@ def _cage_port(db: Mapping[str, Any], port: str) -> str:
     return f"Ethernet{max((n for n in lanes if n <= lane), default=lane)}"
 
 
+def _priorities(text: str) -> tuple[int, ...]:
+    return tuple(sorted(int(p) for p in text.split(",") if p.strip().isdigit()))
+
+
 def _read_port(tables: Tables, name: str) -> Port:
     db = tables.db
     entry = db["PORT"][name]
@@ -269,7 +282,7 @@ def _read_port(tables: Tables, name: str) -> Port:
     mode = db.get("BREAKOUT_CFG", {}).get(_cage_port(db, name), {}).get("brkout_mode", "1x")
     lengths = [t[name] for t in db.get("CABLE_LENGTH", {}).values() if name in t]
     interface = db.get("INTERFACE", {}).get(name, {})
-    pfc = tuple(sorted(int(p) for p in qos.get("pfc_enable", "").split(",") if p.strip().isdigit()))
+    pfc, watched = (_priorities(qos.get(field, "")) for field in ("pfc_enable", "pfcwd_sw_enable"))
     return Port(
         name=name,
         peer=f"{neighbor['name']}:{neighbor['port']}" if {"name", "port"} <= neighbor.keys() else "",
@@ -281,7 +294,7 @@ def _read_port(tables: Tables, name: str) -> Port:
         cable_m=int(lengths[0].rstrip("m")) if lengths and lengths[0].rstrip("m").isdigit() else None,
         trust_dscp="dscp_to_tc_map" in qos,
         pfc=pfc,
-        watchdog=name in db.get("PFC_WD", {}),
+        watchdog=name in db.get("PFC_WD", {}) and set(pfc) <= set(watched),
         marking=tuple(_read_markings(tables, name)),
         headroom=tuple(_read_headroom(tables, name)),
         addresses=tables.addresses.get(name, ()),

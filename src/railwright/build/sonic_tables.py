@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+POOLS = ("ingress_lossless_pool", "egress_lossless_pool", "egress_lossy_pool")
+"""The buffer pools that SONiC's own buffer templates name."""
+
 
 @dataclass(frozen=True)
 class Tables:

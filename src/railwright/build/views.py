@@ -29,9 +29,11 @@ from railwright.build.contract import (
     Watchdog,
 )
 from railwright.build.layer2 import layer2_of
+from railwright.build.sonic_tables import POOLS
 from railwright.build.withheld import management_pools
 from railwright.catalog.model import Switch
 from railwright.catalog.port_names import lanes_before, port_names
+from railwright.catalog.qos import platforms
 from railwright.design.headroom import ASSUMED_CABLE_M, link_headroom
 from railwright.design.plan import Plan
 from railwright.design.qos import QosContract
@@ -173,6 +175,7 @@ def device_views(
                 vlans=layer2.vlans.get(row["device_id"], ()),
                 vrfs=layer2.vrfs.get(row["device_id"], ()),
                 balancing=path_mode(plan, row["network"]),
+                pools=_pools(row["model"]),
             )
         )
     return views
@@ -182,6 +185,12 @@ def path_mode(plan: Plan, network: str) -> str:
     """Return how switches of ``network`` share traffic over equal paths: the plan's mode on the backend, hashes elsewhere."""
     chosen = plan.spec.backend.load_balancing or plan.facts.get("backend", {}).get("load_balancing")
     return str(chosen) if network == "backend" and chosen else "ecmp"
+
+
+def _pools(model: str) -> tuple[tuple[str, int], ...]:
+    """Return the buffer pools of a platform, each as large as its lossless pool; none where that is not known."""
+    known = platforms().get(model)
+    return tuple((name, known.pool_bytes) for name in POOLS) if known is not None and known.pool_bytes else ()
 
 
 def _is_ethernet(plan: Plan, key: str) -> bool:

@@ -41,13 +41,14 @@ def mistakes(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 
 def own_mistakes(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Yield what the rules find that a comparison with a plan does not cover."""
+    yield from impossible_marking(readings, frames)
     yield from pool_overflow(readings, frames)
     yield from nccl_ports(readings, frames)
     yield from host_peers(readings, frames)
 
 
 def disabled_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
-    """Profiles whose marking is switched off, and thresholds that can never rise."""
+    """Profiles whose marking is switched off."""
     for device, port, queue, kmin, kmax in (
         frames.queues.filter(~pl.col("enabled")).select("device", "port", "queue", "kmin", "kmax").iter_rows()
     ):
@@ -55,13 +56,18 @@ def disabled_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         yield Mistake(
             "RW001", device, port, key, f"ECN of queue {queue} is off although it has thresholds {kmin} and {kmax}"
         )
+
+
+def impossible_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
+    """Thresholds between which a queue can never mark: Kmin above Kmax."""
     for device, port, queue, kmin, kmax in (
         frames.queues.filter(pl.col("kmin") > pl.col("kmax"))
         .select("device", "port", "queue", "kmin", "kmax")
         .iter_rows()
     ):
         key = f"port/{port}/marking/{queue}/kmin_bytes"
-        yield Mistake("RW022", device, port, key, f"queue {queue}: Kmin {kmin} is above Kmax {kmax}")
+        message = f"queue {queue}: Kmin {kmin} is above Kmax {kmax}: marking can never work as written"
+        yield Mistake("RW045", device, port, key, message)
 
 
 def missing_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
@@ -409,6 +415,7 @@ def sessions(readings: Readings, frames: Frames) -> Iterator[Mistake]:
 
 RULES: tuple[Rule, ...] = (
     disabled_marking,
+    impossible_marking,
     missing_marking,
     uneven_thresholds,
     uneven_maps,

@@ -60,6 +60,7 @@ _CODES = {
     "policy": "RW039",
     "aggregate": "RW039",
     "balancing": "RW041",
+    "pool": "RW044",
 }
 _HOST_CODES = {
     "mtu": "RW010",
