@@ -165,7 +165,10 @@ def test_no_file_holds_a_secret(made: Build) -> None:
 
 @pytest.fixture
 def pair(tool: Callable[[str], str], tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A leaf and a spine in network namespaces, running FRR with our files; yields namespace by device."""
+    """A leaf and a spine in network namespaces, running FRR with our files; yields namespace by device.
+
+    The spine's ``eth0`` has one address of the management pool, which it withholds, and one of another network.
+    """
     if os.geteuid() != 0:
         pytest.fail("network namespaces need root", pytrace=False)
     daemons = {name: tool(name) for name in ("zebra", "bgpd", "bfdd")}
@@ -178,7 +181,13 @@ def pair(tool: Callable[[str], str], tmp_path: Path) -> Iterator[dict[str, str]]
             "frr",
             loopbacks=(f"10.9.0.{number}/32",),
             ports=(Port("swp1", peer=f"{other}:swp1"),),
-            bgp=Bgp(4_200_000_000 + number, f"10.9.0.{number}", 128, (Neighbor("swp1", True, None, True),)),
+            bgp=Bgp(
+                4_200_000_000 + number,
+                f"10.9.0.{number}",
+                128,
+                (Neighbor("swp1", True, None, True),),
+                withheld=("172.16.0.0/12",),
+            ),
         )
         for number, (name, other) in enumerate((("leaf1", "spine1"), ("spine1", "leaf1")), start=1)
     ]
@@ -191,6 +200,11 @@ def pair(tool: Callable[[str], str], tmp_path: Path) -> Iterator[dict[str, str]]
         subprocess.run(
             [ip, "link", "add", "swp1", "netns", a, "type", "veth", "peer", "name", "swp1", "netns", b], check=True
         )
+        subprocess.run([ip, "-n", b, "link", "add", "eth0", "type", "veth", "peer", "name", "oob"], check=True)
+        for link in ("eth0", "oob"):
+            subprocess.run([ip, "-n", b, "link", "set", link, "up"], check=True)
+        for address in ("172.16.9.1/24", "192.0.2.1/24"):
+            subprocess.run([ip, "-n", b, "address", "add", address, "dev", "eth0"], check=True)
         for folder in folders:
             folder.mkdir(parents=True)
             shutil.chown(folder, "frr", "frr")
@@ -232,3 +246,6 @@ def test_a_running_frr_brings_up_the_unnumbered_session_with_bfd(
         )
         time.sleep(0.3)
     assert "fe80::" in routes
+    learned = run(vtysh, "-N", pair["leaf1"], "-c", "show ip route bgp").stdout
+    assert "192.0.2.0/24" in learned
+    assert "172.16.9.0/24" not in learned
