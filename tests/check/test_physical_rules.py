@@ -242,3 +242,24 @@ def test_what_the_design_chooses_itself_breaks_no_rule_on_parts() -> None:
 def test_a_link_without_any_part_says_why_each_failed() -> None:
     finding = found(plan_of(BROKEN["RW703"].spec or {}), "RW703")[0]
     assert "the spec forbids" in finding.message
+    assert "cabling.forbid" in finding.fix
+
+
+def test_a_link_that_panels_and_splices_keep_dark_says_so_before_parts_that_nobody_would_take() -> None:
+    finding = found(plan_of({"cabling": {"patch_panels": 2, "splices": 40}}), "RW703")[0]
+    assert "the channel may lose" in finding.message
+    assert "cabling.patch_panels" in finding.fix
+    assert "does not link with" not in finding.message.split("the channel may lose")[0]
+
+
+def test_only_the_links_that_are_too_long_count_as_beyond_reach() -> None:
+    near = racks(pitch="0.2 m", row_pitch="1 m", cable_ladder_height="0.2 m")
+    plan = plan_of({**parts({"network": "backend", "tier": "host", "cable": "generic-800g-aec"}), **near})
+    named = plan.table("cables").filter(pl.col("part") == "generic-800g-aec")
+    of_7_m = named.select("cable_id", too_long=pl.col("length_m") > 7)
+    links = plan.links.join(of_7_m, on="cable_id")
+    finding = found(plan, "RW726")[0]
+    assert 1 < links["too_long"].sum() < len(links)
+    assert f"; {links['too_long'].sum() - 1} more links alike" in finding.message
+    assert "is not made so long" in finding.message
+    assert "cabling.parts" in finding.fix

@@ -1,8 +1,9 @@
 """The links of a plan as built, held to the rules of ``design.interoperability``: one look per kind of link, not per link."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -69,11 +70,23 @@ def _look(plan: Plan) -> dict[str, list[Found]]:
         part = plan.spec.cabling.parts[row["named"]] if row["named"] >= 0 else None
         ends = _sockets(kinds.kinds[row["a_socket"]], kinds.kinds[row["b_socket"]], part)
         seen: set[tuple[str, str]] = set()
-        for problem in _problems(plan, row, ends, part):
+        problems = list(_problems(plan, row, ends, part))
+        links = _links_with(plan, row, ends, part) if problems else Counter()
+        for problem in problems:
             if (problem.code, problem.text) not in seen:
                 seen.add((problem.code, problem.text))
-                found[problem.code].append(Found(problem, row["links"], row["a"], row["b"]))
+                found[problem.code].append(Found(problem, links[problem.code], row["a"], row["b"]))
     return found
+
+
+def _links_with(plan: Plan, row: dict[str, Any], ends: tuple[Socket, Socket], part: Part | None) -> Counter[str]:
+    """Return how many links of a kind have each problem (by code): the shorter ones need not have it."""
+    links: Counter[str] = Counter()
+    for of_length in row["lengths"]:
+        alike = row | {"length_m": of_length["length_m"]}
+        for code in {problem.code for problem in _problems(plan, alike, ends, part)}:
+            links[code] += of_length["count"]
+    return links
 
 
 def _sockets(a: Socket, b: Socket, part: Part | None) -> tuple[Socket, Socket]:
@@ -84,7 +97,7 @@ def _sockets(a: Socket, b: Socket, part: Part | None) -> tuple[Socket, Socket]:
 
 def _link_kinds(plan: Plan, socket: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.DataFrame:
     """Return one row per kind of cabled link, with the longest of them: ``part, medium, a_optic, b_optic, a_socket, b_socket,
-    in_rack, named, length_m, links, a, b``."""
+    in_rack, named, length_m, a, b`` and ``lengths``, the links by ``length_m`` with their ``count``."""
     routes = find_routes(plan)
     modules = plan.table("modules").select("module_id", optic="part")
     ends = plan.table("cable_ends").join(modules, on="module_id", how="left").select("port_id", "optic")
@@ -111,7 +124,7 @@ def _link_kinds(plan: Plan, socket: np.ndarray[tuple[int], np.dtype[np.int64]]) 
     longest = pl.col("a", "b").sort_by("length_m", descending=True, maintain_order=True).first()
     return (
         cabled.group_by(kind, maintain_order=True)
-        .agg(pl.col("length_m").max(), longest, links=pl.len())
+        .agg(pl.col("length_m").max(), longest, lengths=pl.col("length_m").value_counts())
         .sort(*kind, nulls_last=False)
     )
 

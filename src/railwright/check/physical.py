@@ -83,11 +83,20 @@ def link_without_cable(plan: Plan) -> Iterator[Hit]:
         yield Hit(
             f"{row['label_a']} - {row['label_b']}",
             f"{row['reason']}{more}",
-            fix="lease wavelengths or order a line system between the sites (coherent modules and amplifiers)"
-            if row["apart"]
-            else None,
+            fix=_mend(row["reason"], apart=row["apart"]),
             severity=Severity.WARNING if row["apart"] else None,
         )
+
+
+def _mend(reason: str, *, apart: bool) -> str | None:
+    """Return how to mend a link without a cable where the reason says more than the rule does."""
+    if apart:
+        return "lease wavelengths or order a line system between the sites (coherent modules and amplifiers)"
+    if "the spec forbids" in reason:
+        return "Take the medium that works out of cabling.forbid, or place the ends nearer."
+    if "the channel may lose" in reason:
+        return "Fewer panels or splices (cabling.patch_panels, cabling.splices), or low-loss connectors (cabling.connectors)."
+    return None
 
 
 @rule("RW704")

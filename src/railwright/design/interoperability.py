@@ -374,7 +374,9 @@ def cable_problems(
     reach = cable.reach_m if cable.reach_m is not None else max(cable.lengths_m, default=0.0)
     if length_m > reach:
         yield Problem(
-            "RW726", f"{length_m:.1f} m is beyond the {reach:g} m of {cable.name}", "a medium of longer reach"
+            "RW726",
+            f"{length_m:.1f} m is beyond the {reach:g} m of {cable.name}; it is not made so long",
+            "take its name out of cabling.parts so that a part is chosen, name one of longer reach, or place the ends nearer",
         )
     if cable.medium == "dac" and cable.lane_gbps >= FAST_LANE_GBPS and length_m > SHORT_COPPER_M:
         yield Problem(

@@ -40,6 +40,8 @@ from railwright.spec.cluster import ClusterSpec
 MEDIUM_RANK = ("cat6", "dac", "acc", "aec", "aoc", "mmf", "smf")
 """Order of media where power and price say nothing: the simpler one first."""
 
+_NOTHING_WRONG = Problem("", "", "")
+
 UNLIKELY = frozenset({"RW733", "RW734", "RW737", "RW738", "RW739"})
 """Rules whose offenders nobody would have thought of for the link; they come last among the reasons."""
 
@@ -108,7 +110,7 @@ class Chooser:
         self._kinds = kinds
         self._plant = Plant.of(spec.cabling)
         self._modules: dict[tuple[int, bool], tuple[list[Optic], list[Rejected]]] = {}
-        self._channels: dict[tuple[object, ...], tuple[FibreCable | None, str]] = {}
+        self._channels: dict[tuple[object, ...], tuple[FibreCable | None, Problem]] = {}
 
     def choose(self, component: Component) -> Choice:
         """Return the parts of ``component`` with the reasons."""
@@ -139,15 +141,15 @@ class Chooser:
                 Rejected("copper and AOC", "ports of one cage go to several cages at both ends, only fibre parts them")
             ]
         taken, rejected = [], []
+        if self._plant.panels and not component.in_rack and not self._twisted_pair(component):
+            return [], [Rejected("copper and AOC", "fixed ends do not pass the patch panels between racks")]
         for cable in self._catalog.cables.values():
             if cable.discontinued or not cable.lengths_m:
                 continue
             problems = self._cable_problems(component, cable)
             head, found = min(problems.items(), key=lambda item: len(item[1]))
             blocking = [problem for problem in found if problem.blocking]
-            if self._plant.panels and not component.in_rack and not self._twisted_pair(component):
-                rejected.append(Rejected(cable.name, "fixed ends do not pass the patch panels between racks"))
-            elif blocking:
+            if blocking:
                 if not any(problem.code in ("RW731", "RW735") for problem in blocking):
                     rejected.append(Rejected(cable.name, blocking[0].text, blocking[0].code))
             else:
@@ -167,7 +169,7 @@ class Chooser:
                 length = self._length(joint.length_m, cable.lengths_m)
                 if np.isnan(length):
                     length = joint.length_m
-                    text = f"needs {length:.1f} m, {cable.name} is sold up to {cable.lengths_m[-1]:g} m"
+                    text = f"{cable.name} is sold up to {cable.lengths_m[-1]:g} m, {length:.1f} m are needed"
                     found[head].append(Problem("RW726", text, "a medium of longer reach"))
                 ends = (joint.a, joint.b) if head == "a" else (joint.b, joint.a)
                 near, far = (self._socket(end, joint.part) for end in ends)
@@ -215,7 +217,7 @@ class Chooser:
             choice, why = self._joined(component, chosen, forced)
             interfaces = tuple(module.pmd for module in modules)
             if choice is None:
-                rejected.append(Rejected(" + ".join(_module_names(modules, why)), why))
+                rejected.append(Rejected(" + ".join(_module_names(modules, why.text)), why.text, why.code))
             elif interfaces not in taken or self._better(choice, taken[interfaces]):
                 taken[interfaces] = choice
         return list(taken.values()), _once(rejected)
@@ -248,7 +250,7 @@ class Chooser:
 
     def _joined(
         self, component: Component, modules: dict[int, Optic], forced: Choice | None
-    ) -> tuple[Choice | None, str]:
+    ) -> tuple[Choice | None, Problem]:
         cords: dict[tuple[int, int], str] = {}
         medium = ""
         watts: list[float | None] = []
@@ -280,12 +282,12 @@ class Chooser:
                 watts=None if None in watts else sum(w for w in watts if w is not None) / links,
                 usd=None if None in prices else sum(p for p in prices if p is not None) / links,
             ),
-            "",
+            _NOTHING_WRONG,
         )
 
     def _cord(
         self, component: Component, joint: Joint, a: Optic, b: Optic, *, held: bool
-    ) -> tuple[FibreCable | None, str]:
+    ) -> tuple[FibreCable | None, Problem]:
         """Return the cord between two modules, or why there is none. ``held``: the user insists, whatever is wrong."""
         key = (joint, a.key, b.key, component.in_rack, held)
         if key not in self._channels:
@@ -294,18 +296,18 @@ class Chooser:
 
     def _find_cord(
         self, component: Component, joint: Joint, a: Optic, b: Optic, *, held: bool
-    ) -> tuple[FibreCable | None, str]:
+    ) -> tuple[FibreCable | None, Problem]:
         named = self._part(joint.part)
         if named is not None and named.cable in self._catalog.fibre_cables:
-            return self._catalog.fibre_cables[str(named.cable)], ""
+            return self._catalog.fibre_cables[str(named.cable)], _NOTHING_WRONG
         if not held:
             problem = next(pair_problems(self._catalog, a, b), None)
             if problem is not None:
-                return None, problem.text
+                return None, problem
         ends = (self._kinds[joint.a], a), (self._kinds[joint.b], b)
         plant = self.plant(in_rack=component.in_rack)
         best: tuple[tuple[object, ...], FibreCable] | None = None
-        why = "no cord of the catalog joins their connectors"
+        why = Problem("", "no cord of the catalog joins their connectors", "")
         for cord in self._cords(self._catalog.pmds[a.pmd].fibre_kind):
             length = self._length(joint.length_m, cord.lengths_m)
             problems = [p for p in cord_problems(self._catalog, ends, cord, plant, length) if p.blocking]
@@ -316,11 +318,11 @@ class Chooser:
             else:
                 problems += [p for p in channel_problems(self._catalog, a, b, cord, plant, length) if p.blocking]
             if problems:
-                why = problems[0].text
+                why = problems[0]
             rank = (len(problems), 0 if cord.vendor == a.vendor else 1, cord.key)
             if (held or not problems) and (best is None or rank < best[0]):
                 best = rank, cord
-        return (best[1], "") if best is not None else (None, why)
+        return (best[1], _NOTHING_WRONG) if best is not None else (None, why)
 
     def _cords(self, kind: str) -> Iterator[FibreCable]:
         for cord in self._catalog.fibre_cables.values():
@@ -417,6 +419,9 @@ class Chooser:
     def _compared(self, best: Choice, other: Choice) -> str:
         if best.usd is not None and other.usd is not None:
             return f"${other.usd:,.0f} and {_watts(other.watts)} against ${best.usd:,.0f} and {_watts(best.watts)} per link"
+        coding = self._unlike_host(other) - self._unlike_host(best)
+        if best.medium == other.medium and coding > 0:
+            return f"{_watts(other.watts)} against {_watts(best.watts)} per link, but fewer ends have their host's own coding"
         if other.watts == best.watts:
             return f"{_watts(other.watts)} as well; {best.medium} comes before {other.medium}"
         return f"{_watts(other.watts)} against {_watts(best.watts)} per link"
