@@ -320,6 +320,9 @@ def test_the_summary_of_prices_stays_within_its_column(papers_plan: Plan, tmp_pa
     sheet = openpyxl.load_workbook(tmp_path / "bom.xlsx")["Summary"]
     assert all(row[1].alignment.wrap_text for row in sheet.iter_rows(min_row=2))
     assert sheet.column_dimensions["B"].width <= 60
+    for number, row in enumerate(sheet.iter_rows(min_row=2), start=2):
+        height = sheet.row_dimensions[number].height or sheets.LINE_POINTS
+        assert len(row[1].value) <= sheets.WIDEST * height / sheets.LINE_POINTS
 
 
 def test_an_order_number_stands_only_beside_the_length_that_it_orders(infiniband_plan: Plan) -> None:

@@ -122,6 +122,18 @@ def small(**changes: Any) -> Plan:
     return cable_plan(design_plan(ClusterSpec.model_validate(spec), load_catalog()))
 
 
+def test_a_named_cable_that_is_not_made_so_long_is_marked_on_the_bill() -> None:
+    plan = small(cabling={"parts": [{"network": "backend", "tier": "host", "cable": "generic-800g-dac"}]})
+    needed = plan.table("cables").filter(pl.col("part") == "generic-800g-dac")["length_m"].unique()
+    items = plan.table("bom").filter(pl.col("part") == "generic-800g-dac")["item"]
+    assert needed.max() > 3
+    for length in needed:
+        marked = items.filter(items.str.contains(f", {length:g} m", literal=True)).str.contains(
+            "(not sold so long)", literal=True
+        )
+        assert marked.to_list() == [length > plan.catalog.cables["generic-800g-dac"].lengths_m[-1]]
+
+
 def test_everything_in_the_tables_is_on_the_bill_once() -> None:
     plan = small()
     sums = dict(plan.table("bom").group_by("section").agg(pl.col("quantity").sum()).iter_rows())

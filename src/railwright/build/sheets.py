@@ -6,7 +6,7 @@ and never a formula. A sheet takes 1,048,576 rows (ECMA-376 applications' limit)
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,9 @@ CHUNK_ROWS = 50_000
 
 WIDEST = 60
 """The widest column, in characters."""
+
+LINE_POINTS = 13.0
+"""Height of a line of the sheets' 10 point type."""
 
 _FORMULA = r"^[=+\-@\t\r\n]"
 _CONTROLS = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
@@ -116,12 +119,24 @@ def _sheet_xml(sheet: Sheet, start: int) -> Iterator[str]:
             _cell(name, kind, _letters(place), row_number, sheet.formats.get(name))
             for place, (name, kind) in enumerate(chunk.schema.items(), start=1)
         ]
-        row = pl.concat_str([pl.lit('<row r="'), row_number, pl.lit('">'), *cells, pl.lit("</row>")])
+        height = _height([name for name, form in sheet.formats.items() if form == "wrapped"])
+        row = pl.concat_str(
+            [pl.lit('<row r="'), row_number, pl.lit('"'), height, pl.lit(">"), *cells, pl.lit("</row>")]
+        )
         yield "".join(chunk.select(row.alias("row")).to_series())
     yield (
         f'</sheetData><autoFilter ref="A1:{last}"/>'
         '<pageSetup paperSize="8" orientation="landscape" fitToWidth="1" fitToHeight="0"/></worksheet>'
     )
+
+
+def _height(wrapped: Sequence[str]) -> pl.Expr:
+    """Return the attributes that make a row as high as its longest wrapped text is broken into lines."""
+    if not wrapped:
+        return pl.lit("")
+    per_line = WIDEST - 10
+    lines = pl.max_horizontal((pl.col(name).str.len_chars() / per_line).ceil().fill_null(1) for name in wrapped)
+    return pl.when(lines > 1).then(pl.format(' ht="{}" customHeight="1"', lines * LINE_POINTS)).otherwise(pl.lit(""))
 
 
 def _cell(name: str, kind: pl.DataType, letters: str, number: pl.Expr, form: str | None) -> pl.Expr:

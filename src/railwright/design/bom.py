@@ -14,7 +14,9 @@ import polars as pl
 
 from railwright import tables
 from railwright.catalog.boxes import Box
-from railwright.catalog.model import Record, Server, Switch
+from railwright.catalog.cables import Cable
+from railwright.catalog.fibres import FibreCable
+from railwright.catalog.model import Server, Switch
 from railwright.design.plan import Plan
 from railwright.design.prices import KnownPrice, known_price
 
@@ -165,6 +167,8 @@ def _cables(plan: Plan) -> Iterator[Row]:
     for (network, key, length, power, price), count in pieces.items():
         entry, orders = _ordered(plan, key)
         order = next((f", order {number}" for number, what in orders.items() if what == f"{length:g} m"), "")
+        if length > max(entry.lengths_m, default=length):
+            order = " (not sold so long)"
         yield _row(
             plan,
             "cables",
@@ -180,7 +184,7 @@ def _cables(plan: Plan) -> Iterator[Row]:
         yield from _trunks(plan, links.filter(through_panels))
 
 
-def _ordered(plan: Plan, key: str) -> tuple[Record, Mapping[str, str]]:
+def _ordered(plan: Plan, key: str) -> tuple[Cable | FibreCable, Mapping[str, str]]:
     """Return the entry of a cable or cord and its order numbers."""
     if key in plan.catalog.cables:
         return plan.catalog.cables[key], plan.catalog.cables[key].order_numbers
