@@ -37,7 +37,7 @@ _FORMATS = {
     "decimal": "#,##0.00",
     "usd": "$#,##0.00",
 }
-_ALIGNED = {"text": "", "wrapped": ' vertical="top" wrapText="1"'}
+_ALIGNED = {"text": 'horizontal="left" indent="1"', "wrapped": 'horizontal="left" indent="1" wrapText="1"'}
 _STYLE = {name: number for number, name in enumerate(_FORMATS)}
 _HEAD_STYLE = len(_FORMATS)
 
@@ -217,11 +217,7 @@ def _frame_of(names: list[str]) -> dict[str, str]:
     )
     cells = "".join(
         f'<xf numFmtId="{0 if code == "General" else 164 + n}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1" '
-        + (
-            f'applyAlignment="1"><alignment horizontal="left" indent="1"{_ALIGNED[name]}/></xf>'
-            if name in _ALIGNED
-            else "/>"
-        )
+        f'applyAlignment="1"><alignment vertical="top" {_ALIGNED.get(name, "")}/></xf>'
         for n, (name, code) in enumerate(_FORMATS.items())
     )
     return {
