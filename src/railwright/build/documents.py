@@ -35,6 +35,7 @@ _CABLE_FORMATS = {
 _BOM_FORMATS = {
     "item": "wrapped",
     "price_source": "wrapped",
+    "settle_first": "wrapped",
     "unit_price_usd": "usd",
     "total_usd": "usd",
     "unit_power_w": "decimal",

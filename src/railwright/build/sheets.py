@@ -134,7 +134,7 @@ def _height(wrapped: Sequence[str]) -> pl.Expr:
     """Return the attributes that make a row as high as its longest wrapped text is broken into lines."""
     if not wrapped:
         return pl.lit("")
-    per_line = WIDEST - 10
+    per_line = WIDEST - 5
     lines = pl.max_horizontal((pl.col(name).str.len_chars() / per_line).ceil().fill_null(1) for name in wrapped)
     return pl.when(lines > 1).then(pl.format(' ht="{}" customHeight="1"', lines * LINE_POINTS)).otherwise(pl.lit(""))
 
