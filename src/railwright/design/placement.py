@@ -195,8 +195,8 @@ class _Hall:
         needed = there + fewest[2] + others[2]
         if self.plan.network_racks < needed and not there:
             raise InputError(
-                f"{self.plan.network_racks} racks are too few for the boxes of {self.name} beside its GPU servers: {needed} are "
-                f"needed by height ({self.plan.height_ru} RU) and power",
+                f"{self.plan.network_racks} is too few for the boxes of {self.name} beside its GPU servers: {needed} are "
+                f"needed by height ({self.plan.height_ru} RU) and power; write {needed} or leave the key out",
                 key="sites.racks.network_racks",
             )
         self.decisions.choose(f"network_racks.{self.name}", max(self.plan.network_racks, needed), "asked for")
