@@ -18,11 +18,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from railwright.documents import Document, read_document
 from railwright.errors import InputError, InputErrors, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
+from railwright.simulate.packet_options import LEAST_GBPS, MOST_BYTES
 from railwright.simulate.packet_qos import RECEIVING, SENDING
 from railwright.tables import conform
 from railwright.validation import validate
@@ -42,7 +43,7 @@ class Node(_Model):
 
     name: str = Field(min_length=1, max_length=200)
     kind: Literal["host", "switch"]
-    buffer_bytes: float = Field(0.0, ge=0)
+    buffer_bytes: float = Field(0.0, ge=0, le=MOST_BYTES)
     latency_ns: float = Field(0.0, ge=0, le=1e9)
     pcie_gbps: float = Field(0.0, ge=0, le=1e5)
     qos: str | None = None
@@ -53,19 +54,25 @@ class Link(_Model):
 
     a: str
     b: str
-    gbps: float = Field(gt=0, le=1e5)
+    gbps: float = Field(ge=LEAST_GBPS, le=1e5)
     delay_us: float = Field(ge=0, le=1e6)
 
 
 class Queue(_Model):
     """Thresholds of one class on every port of a switch; what is left out is the class's own."""
 
-    kmin_bytes: float | None = Field(None, ge=0)
-    kmax_bytes: float | None = Field(None, ge=0)
+    kmin_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
+    kmax_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
     pmax: float | None = Field(None, ge=0, le=1)
-    headroom_bytes: float | None = Field(None, ge=0)
-    reserve_bytes: float | None = Field(None, ge=0)
-    xoff_bytes: float | None = Field(None, ge=0)
+    headroom_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
+    reserve_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
+    xoff_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
+
+    @model_validator(mode="after")
+    def _thresholds_rise(self) -> "Queue":
+        if self.kmin_bytes is not None and self.kmax_bytes and self.kmin_bytes > self.kmax_bytes:
+            raise ValueError(f"kmin_bytes {self.kmin_bytes:g} is above kmax_bytes {self.kmax_bytes:g}")
+        return self
 
 
 class NetworkFile(_Model):
@@ -129,6 +136,10 @@ def _contradictions(file: NetworkFile, document: Document) -> Iterator[InputErro
             yield document.error(("nodes", i, "name"), f"{node.name!r}: a name has no ';' and no space at its ends")
         if node.pcie_gbps and node.kind != "host":
             yield document.error(("nodes", i, "pcie_gbps"), f"{node.name!r} is a switch; hosts have a PCIe rate")
+        if 0 < node.pcie_gbps < LEAST_GBPS:
+            yield document.error(
+                ("nodes", i, "pcie_gbps"), f"{node.pcie_gbps:g} is below {LEAST_GBPS:g}; 0 is no limit"
+            )
         if node.qos is not None and node.qos not in file.qos:
             yield document.error(
                 ("nodes", i, "qos"), f"there is no profile {node.qos!r} under qos{nearest(node.qos, file.qos)}"

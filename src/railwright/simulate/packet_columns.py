@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from railwright import _native
 from railwright.errors import InputError, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet_options import PATHS, Change, PacketOptions
+from railwright.simulate.packet_options import LEAST_GBPS, PATHS, Change, PacketOptions
 from railwright.simulate.packet_qos import queue_columns
 from railwright.simulate.routing import flow_entropy
 from railwright.tables import TABLES
@@ -55,6 +55,12 @@ def network_columns(network: Network, options: PacketOptions, thresholds: pl.Dat
     """
     if network.link_gbps.size and not network.link_gbps.min() > 0:
         raise InputError(f"link {int(np.argmin(network.link_gbps)) // 2} has a rate of 0", key="link_gbps")
+    if network.link_gbps.size and network.link_gbps.min() < LEAST_GBPS:
+        slow = int(np.argmin(network.link_gbps))
+        raise InputError(
+            f"link {slow // 2} has a rate of {network.link_gbps[slow]:g} Gb/s; the engine counts from {LEAST_GBPS:g} Gb/s",
+            key="link_gbps",
+        )
     if network.link_delay_ns.size and network.link_delay_ns.min() < 0:
         raise InputError("a link has a negative delay", key="link_delay_ns")
     if options.headroom_bytes is None:

@@ -28,6 +28,11 @@ PATHS = {
 REORDERING = ("spray", "spray-round-robin", "adaptive", "multipath")
 """Path modes in which packets of a flow overtake each other, so that a gap is no sign of a loss."""
 
+LEAST_GBPS = 1e-3
+MOST_US = 1e12
+MOST_BYTES = 1e15
+"""Beyond these a rate, a time in picoseconds or a sum of bytes does not fit the engine's integers."""
+
 CONGESTION_CONTROLS = ("none", "dcqcn", "hpcc", "dctcp", "cubic", "ibcc")
 
 
@@ -50,19 +55,19 @@ class QosClass(_Model):
     strict: bool = False
     weight: int = Field(1, ge=1, le=255)
     alpha: float = Field(0.125, gt=0, le=64)
-    xoff_bytes: float = Field(0.0, ge=0)
-    xon_offset_bytes: float = Field(3072.0, ge=0)
-    reserve_bytes: float = Field(4096.0, ge=0)
-    kmin_bytes: float = Field(0.0, ge=0)
-    kmax_bytes: float = Field(0.0, ge=0)
+    xoff_bytes: float = Field(0.0, ge=0, le=MOST_BYTES)
+    xon_offset_bytes: float = Field(3072.0, ge=0, le=MOST_BYTES)
+    reserve_bytes: float = Field(4096.0, ge=0, le=MOST_BYTES)
+    kmin_bytes: float = Field(0.0, ge=0, le=MOST_BYTES)
+    kmax_bytes: float = Field(0.0, ge=0, le=MOST_BYTES)
     pmax: float = Field(0.0, ge=0, le=1)
     congestion_control: Literal["none", "dcqcn", "hpcc", "dctcp", "cubic", "ibcc"] = "none"
     selective_repeat: bool = False
     reorder_packets: int = Field(0, ge=-1)
-    rto_us: float = Field(4.096 * 2**14, ge=0)
-    rto_min_us: float = Field(0.0, ge=0)
+    rto_us: float = Field(4.096 * 2**14, ge=0, le=MOST_US)
+    rto_min_us: float = Field(0.0, ge=0, le=MOST_US)
     retry_limit: int = Field(7, ge=0, le=255)
-    window_bytes: float = Field(0.0, ge=0)
+    window_bytes: float = Field(0.0, ge=0, le=MOST_BYTES)
     queue_pairs: int = Field(1, ge=1, le=1024)
 
     @model_validator(mode="after")
@@ -86,10 +91,10 @@ class Dcqcn(_Model):
 
     standard: bool = True
     g: float = Field(1 / 256, gt=0, lt=1)
-    alpha_timer_us: float = Field(55.0, gt=0)
-    decrease_interval_us: float = Field(4.0, gt=0)
-    increase_timer_us: float = Field(55.0, gt=0)
-    byte_counter_bytes: float = Field(10e6, gt=0)
+    alpha_timer_us: float = Field(55.0, gt=0, le=MOST_US)
+    decrease_interval_us: float = Field(4.0, gt=0, le=MOST_US)
+    increase_timer_us: float = Field(55.0, gt=0, le=MOST_US)
+    byte_counter_bytes: float = Field(10e6, gt=0, le=MOST_BYTES)
     fast_recovery: int = Field(5, ge=0)
     additive_share: float = Field(1e-3, ge=0, le=1)
     hyper_share: float = Field(1e-2, ge=0, le=1)
@@ -105,7 +110,7 @@ class Hpcc(_Model):
     additive_gbps: float = Field(0.04, ge=0)
     minimum_gbps: float = Field(0.1, gt=0)
     fast_react: bool = True
-    base_rtt_us: float = Field(0.0, ge=0)
+    base_rtt_us: float = Field(0.0, ge=0, le=MOST_US)
 
 
 class Dctcp(_Model):
@@ -133,7 +138,7 @@ class Ibcc(_Model):
 
     increase: int = Field(1, ge=1, le=127)
     limit: int = Field(127, ge=1, le=1024)
-    timer_us: float = Field(153.6, gt=0)
+    timer_us: float = Field(153.6, gt=0, le=MOST_US)
     table_base: float = Field(1.05, gt=1, le=2)
 
 
@@ -143,7 +148,7 @@ class Change(_Model):
     ``storm-on``: the NIC of host ``subject`` pauses its switch for ever, until ``storm-off``.
     """
 
-    time_us: float = Field(ge=0)
+    time_us: float = Field(ge=0, le=MOST_US)
     kind: Literal["link-down", "link-up", "node-down", "node-up", "storm-on", "storm-off"]
     subject: int = Field(ge=0)
 
@@ -192,7 +197,7 @@ class PacketOptions(_Model):
     round_to_ns: bool = False
     forwarding: Literal["store-and-forward", "cut-through"] = "cut-through"
     paths: str = "ecmp"
-    flowlet_gap_us: float = Field(10.0, gt=0)
+    flowlet_gap_us: float = Field(10.0, gt=0, le=MOST_US)
     flowlet_paths: int = Field(16, ge=1, le=64)
     scale_up: bool = True
     classes: tuple[QosClass, ...] = (_DATA, _CNP, _BEST_EFFORT)
@@ -201,25 +206,25 @@ class PacketOptions(_Model):
     ack_class: str | None = None
     ack_every: int = Field(1, ge=1, le=1024)
     notify_on_ack: bool = False
-    notify_interval_us: float = Field(50.0, ge=0)
+    notify_interval_us: float = Field(50.0, ge=0, le=MOST_US)
     mark_acks: bool = False
     ignore_duplicates: bool = False
-    nack_interval_us: float = Field(500.0, ge=0)
+    nack_interval_us: float = Field(500.0, ge=0, le=MOST_US)
     finish: Literal["received", "acknowledged"] = "received"
-    buffer_bytes: float = Field(64e6, gt=0)
-    headroom_bytes: float | None = Field(None, ge=0)
-    credit_bytes: float = Field(131072.0, gt=0)
+    buffer_bytes: float = Field(64e6, gt=0, le=MOST_BYTES)
+    headroom_bytes: float | None = Field(None, ge=0, le=MOST_BYTES)
+    credit_bytes: float = Field(131072.0, gt=0, le=MOST_BYTES)
     pause_quanta: int = Field(65535, ge=0, le=65535)
     pause_response_ns: float = Field(0.0, ge=0)
-    watchdog_detect_us: float = Field(0.0, ge=0)
-    watchdog_restore_us: float = Field(0.0, ge=0)
+    watchdog_detect_us: float = Field(0.0, ge=0, le=MOST_US)
+    watchdog_restore_us: float = Field(0.0, ge=0, le=MOST_US)
     changes: tuple[Change, ...] = ()
-    reroute_us: float = Field(0.0, ge=0)
+    reroute_us: float = Field(0.0, ge=0, le=MOST_US)
     losses: tuple[LinkLoss, ...] = ()
     latency_budget: bool = False
-    sample_us: float = Field(0.0, ge=0)
+    sample_us: float = Field(0.0, ge=0, le=MOST_US)
     sample_limit: int = Field(1_000_000, ge=1000)
-    time_limit_us: float = Field(0.0, ge=0)
+    time_limit_us: float = Field(0.0, ge=0, le=MOST_US)
     dcqcn: Dcqcn = Dcqcn()
     hpcc: Hpcc = Hpcc()
     dctcp: Dctcp = Dctcp()

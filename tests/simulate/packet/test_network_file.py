@@ -75,18 +75,21 @@ BAD_NETWORKS = [
         "did you mean 'leaf'",
     ),
     ("{a: leaf, b: c,", "{a: leaf, b: leaf,", "both ends are 'leaf'"),
-    ("gbps: 400, delay_us: 0.1}\nqos", "gbps: 0, delay_us: 0.1}\nqos", "gbps.*more than 0"),
+    ("gbps: 400, delay_us: 0.1}\nqos", "gbps: 0, delay_us: 0.1}\nqos", "gbps.*at least 0.001"),
+    ("gbps: 400, delay_us: 0.1}\nqos", "gbps: 1e-9, delay_us: 0.1}\nqos", "gbps.*at least 0.001"),
     ("gbps: 400, delay_us: 0.1}\nqos", "gbps: 400, delay_us: -1}\nqos", "delay_us.*at least 0"),
     ("gbps: 400, delay_us: 0.1}\nqos", "gbps: 400, delay: 0.1}\nqos", "delay_us"),
     ("gbps: 400, delay_us: 0.1}\nqos", "gbps: fast, delay_us: 0.1}\nqos", "'fast'"),
     ("qos: tight}", "qos: thight}", "did you mean 'tight'"),
     ("kmin_bytes: 8000", "kmn_bytes: 8000", "did you mean 'kmin_bytes'"),
+    ("kmin_bytes: 8000", "kmin_bytes: 8e9", "kmin_bytes.*is above kmax_bytes"),
     ("pmax: 1}", "pmax: 2}", "pmax.*at most 1"),
     ("links:", "link:", "did you mean 'links'"),
     ("kind: host", "kind: switch", "no node is a host"),
     ("nodes:", "nodes: [", "not YAML"),
     ("qos: tight}", "pcie_gbps: 100}", "'leaf' is a switch; hosts have a PCIe rate"),
     ("name: b, kind: host", "name: b, kind: host, pcie_gbps: -1", "pcie_gbps.*at least 0"),
+    ("name: b, kind: host", "name: b, kind: host, pcie_gbps: 1e-9", "1e-09 is below 0.001"),
 ]
 
 
