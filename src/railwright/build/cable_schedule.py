@@ -50,7 +50,7 @@ def cable_schedule(plan: Plan) -> pl.DataFrame:
             *("cable", "leg", "legs", "shape", "network", "tier", "plane", "rail", "speed_gbps"),
             *_end_columns("a"),
             *_end_columns("b"),
-            *("medium", "part", "part_name", "length_m", "route"),
+            *("medium", "part", "part_name", pl.col("length_m").round(2), "route"),
             pl.col("loss_db", "margin_db").round(3),
             *("power_w", "price_usd", "unverified"),
         )
