@@ -70,6 +70,7 @@ def simulate_own(
         result = simulate_flows(network, traffic, options, seed, pinned=pinned)
     else:
         settings = _options(options_file, transport, paths, sample_us)
+        _check_classes(traffic["class"], settings, flows_file)
         transport, way = settings.transport, settings.paths
         told = {} if reroute_us is None else {"reroute_us": reroute_us}
         packets = simulate_packets(
@@ -99,6 +100,19 @@ def simulate_own(
         engine=result,
         bottleneck=bottlenecks(network, result),
     )
+
+
+def _check_classes(classes: pl.Series, settings: PacketOptions, file: Path) -> None:
+    """Raise InputError for a class of flows that the options do not have; ``data`` stands for the first one."""
+    known = (*(item.name for item in settings.classes), "data", *settings.traffic_classes)
+    unknown = classes.cast(pl.String).filter(~classes.cast(pl.String).is_in(known))
+    if not unknown.is_empty():
+        name = unknown[0]
+        raise InputError(
+            f"there is no class {name!r}{nearest(name, known)}; classes are {', '.join(dict.fromkeys(known))}",
+            file=file,
+            key="class",
+        )
 
 
 def _options(file: Path | None, transport: Transport, paths: str | None, sample_us: float) -> PacketOptions:

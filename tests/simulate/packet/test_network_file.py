@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from railwright.errors import InputError
 from railwright.simulate.network_file import read_flows, read_network
+from railwright.simulate.own_network import simulate_own
 from railwright.simulate.packet import simulate_packets
 from railwright.simulate.packet_options import rocev2
 
@@ -64,6 +65,13 @@ def test_a_flow_file_may_leave_out_the_last_columns(files) -> None:
     traffic, pinned = read_flows(flows, read_network(net).network)
     assert pinned is None
     assert traffic.select("start_us", "class").row(0) == (0.0, "data")
+
+
+def test_a_class_that_nobody_knows_is_a_mistake_and_no_default(files) -> None:
+    net, flows = files(flows="flow_id,src,dst,bytes,start_us,class\n7,a,b,10,0,dta\n")
+    with pytest.raises(InputError, match="no class 'dta'.*data") as error:
+        simulate_own(net, flows)
+    assert error.value.key == "class"
 
 
 BAD_NETWORKS = [
