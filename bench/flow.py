@@ -22,7 +22,7 @@ import polars as pl
 
 from railwright.catalog.load import load_catalog
 from railwright.design.design import design_plan
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.network import HOST, SWITCH, Network
 from railwright.simulate.routing import flow_entropy, route
 from railwright.simulate.run import simulate_collective

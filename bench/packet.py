@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from bench.packet_cases import all_to_all, leaf_spine, permutation
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from railwright.errors import InputError
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
-from railwright.simulate.packet import simulate_packets
+from railwright.simulate.packet.engine import simulate_packets
 
 NET = """nodes:
   - {name: l0, kind: switch, buffer_bytes: 2.0e+6, latency_ns: 500, qos: tight}

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from bench.packet_cases import leaf_spine, permutation, sends
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 FLOWS = 400_000
 ROUNDS = 5

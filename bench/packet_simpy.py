@@ -16,8 +16,8 @@ import polars as pl
 from bench.packet_cases import sends
 
 from railwright.simulate.network import Network
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 HOSTS, PACKETS, MTU, HEADER, ACK, GBPS, DELAY_NS = 8, 400, 4096, 82, 86, 400.0, 100.0
 

@@ -1,4 +1,4 @@
-// What a run is told, beyond the network and the operations. The Python face (`simulate/packet_options.py`) documents and
+// What a run is told, beyond the network and the operations. The Python face (`simulate/packet/options.py`) documents and
 // checks every value; the names are the same.
 #pragma once
 #include <cstdint>

@@ -205,5 +205,5 @@ def test_a_vrf_name_that_no_linux_interface_can_have_is_refused() -> None:
     """IFNAMSIZ is 16 with the closing zero, and SONiC puts Vrf- before the name: 11 characters are left."""
     tenants = [{"name": "twelve-chars", "servers": 1}, {"name": "eleven-char", "servers": 1}]
     spec = {"name": "long", "cluster": {"servers": 2, "server": "hgx-h100"}, "tenants": tenants}
-    with pytest.raises(InputError, match="twelve-chars.*12 characters"):
+    with pytest.raises(InputError, match=r"twelve-chars.*12 characters"):
         render_plan(design_plan(ClusterSpec.model_validate(spec), load_catalog()))

@@ -5,9 +5,9 @@ import pytest
 from railwright.design.qos_table import contracts_for
 from railwright.errors import InputError
 from railwright.simulate.calibration import INCAST_US, SENDERS, Setting, incast, settings
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.goodput import ack_share, calibrated, goodput_file, goodput_share
-from railwright.simulate.packet_options import infiniband, rocev2
+from railwright.simulate.packet.options import infiniband, rocev2
 from railwright.simulate.plan_goodput import plan_goodput
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.run import simulate_collective

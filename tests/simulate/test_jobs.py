@@ -7,8 +7,8 @@ import pytest
 
 from railwright.design.plan import Plan
 from railwright.errors import InputError
-from railwright.simulate.jobs import JobsResult, read_jobs, simulate_jobs
-from railwright.simulate.place import NoRoomError
+from railwright.simulate.jobs.place import NoRoomError
+from railwright.simulate.jobs.side_by_side import JobsResult, read_jobs, simulate_jobs
 from railwright.simulate.validation import validation_plan
 
 OVER = "switch: sn5600, uplink_gbps: 800G, oversubscription: {leaf: '4:1'}, counts: {leaf_down_ports: 64}"

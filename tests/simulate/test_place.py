@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.errors import InputError
-from railwright.simulate.job_files import RankPlace, read_nodes, read_ranks, read_topology
-from railwright.simulate.nodelist import compress, expand
-from railwright.simulate.place import NoRoomError, place
+from railwright.simulate.jobs.files import RankPlace, read_nodes, read_ranks, read_topology
+from railwright.simulate.jobs.nodelist import compress, expand
+from railwright.simulate.jobs.place import NoRoomError, place
 
 
 def groups(*pods: tuple[int, ...], per_domain: int = 1) -> pl.DataFrame:

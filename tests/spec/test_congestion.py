@@ -3,8 +3,8 @@
 import pytest
 
 from railwright.errors import InputErrors
-from railwright.simulate.packet_options import Dcqcn
-from railwright.simulate.packet_settings import pausing_options, rate_control_options
+from railwright.simulate.packet.options import Dcqcn
+from railwright.simulate.packet.settings import pausing_options, rate_control_options
 from railwright.spec.load import dump_spec, load_spec, parse_spec
 
 SPEC = "name: small\ncluster: {servers: 16, server: hgx-h100}\n"

@@ -8,7 +8,7 @@ import typer
 from railwright.cli.options import Json, PlanOrSpec, Quiet, Seed
 
 if TYPE_CHECKING:
-    from railwright.simulate.jobs import JobsResult
+    from railwright.simulate.jobs.side_by_side import JobsResult
 
 _LINKS = 10
 
@@ -32,7 +32,7 @@ def jobs(
     """Run several jobs side by side: how much each slows the others."""
     from railwright.cli.inputs import open_plan
     from railwright.cli.output import Steps, print_json
-    from railwright.simulate.jobs import read_jobs, simulate_jobs
+    from railwright.simulate.jobs.side_by_side import read_jobs, simulate_jobs
 
     steps = Steps(quiet=quiet or as_json)
     with steps.step("plan", f"open {source}"):

@@ -10,7 +10,7 @@ from railwright.units import parse_count
 
 if TYPE_CHECKING:
     from railwright.simulate.busbw import Fabric
-    from railwright.simulate.place import Placed
+    from railwright.simulate.jobs.place import Placed
 
 _SIZE = float(2**30)
 _TESTS = ("all-reduce", "all-to-all")
@@ -42,14 +42,14 @@ def place(
     from railwright.design.context import resolve_server
     from railwright.errors import InputError
     from railwright.simulate.busbw import open_fabric
-    from railwright.simulate.job_files import read_nodes, read_topology
-    from railwright.simulate.place import POLICIES
-    from railwright.simulate.place import place as choose
+    from railwright.simulate.jobs.files import read_nodes, read_topology
+    from railwright.simulate.jobs.place import POLICIES
+    from railwright.simulate.jobs.place import place as choose
 
     if gpus < 1:
         raise InputError(f"{gpus} GPUs; a job needs at least 1", key="--gpus")
     plan = open_plan(source, seed)
-    from railwright.simulate.place import groups_of
+    from railwright.simulate.jobs.place import groups_of
 
     groups = groups_of(plan, read_topology(topology) if topology is not None else None)
     taken = read_nodes(busy) if busy is not None else []

@@ -197,7 +197,7 @@ def simulate(
 
                 write_series(result.engine.details["carried"], result.engine.details["queues"], folder)
             if trace:
-                from railwright.simulate.chrome_trace import write_chrome_trace
+                from railwright.simulate.packet.chrome_trace import write_chrome_trace
 
                 details = result.engine.details
                 series_of = {name: details[name] for name in ("carried", "queues") if name in details}

@@ -10,7 +10,7 @@ from railwright.errors import InputError
 from railwright.units import parse_bytes
 
 if TYPE_CHECKING:
-    from railwright.simulate.tune_scenario import Scenario
+    from railwright.simulate.tune.scenario import Scenario
 
 RESULT, SNIPPET = "tune.json", "tuned.yaml"
 _ENTRIES = ("scenario.json", "scenario.json.partial", "runs.jsonl", RESULT, SNIPPET)
@@ -106,11 +106,11 @@ def tune(
     from railwright.cli.folders import check_folder, write_file
     from railwright.cli.output import Steps, print_json
     from railwright.cli.output import as_json as to_json
-    from railwright.simulate.tune import least_budget
-    from railwright.simulate.tune import tune as search
-    from railwright.simulate.tune_parameters import parse_ranges
-    from railwright.simulate.tune_search import parse_objectives
-    from railwright.simulate.tune_store import RunStore
+    from railwright.simulate.tune.parameters import parse_ranges
+    from railwright.simulate.tune.run import least_budget
+    from railwright.simulate.tune.run import tune as search
+    from railwright.simulate.tune.search import parse_objectives
+    from railwright.simulate.tune.store import RunStore
 
     steps = Steps(quiet=quiet or as_json)
     weights = parse_objectives(objective or ())
@@ -201,7 +201,7 @@ def _scenario(
 ) -> "Scenario":
     from railwright.cli.inputs import open_plan
     from railwright.cli.simulate import parse_ranks
-    from railwright.simulate.tune_scenario import own_scenario, plan_scenario
+    from railwright.simulate.tune.scenario import own_scenario, plan_scenario
 
     if network is not None and flows is not None:
         return own_scenario(network, flows, options_file=options, background=background, paths=paths, seed=seed or 0)
@@ -221,7 +221,7 @@ def _scenario(
 
 def _print(result: dict[str, Any], output: Path | None) -> None:
     from railwright.cli.output import print_pairs, print_table
-    from railwright.simulate.tune_parameters import PARAMETERS
+    from railwright.simulate.tune.parameters import PARAMETERS
 
     best, contract = result["best"], result["contract"]
     if best is not None:

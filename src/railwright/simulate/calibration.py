@@ -30,9 +30,9 @@ from railwright.simulate.goodput import (
     goodput_share,
 )
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet import PacketResult, simulate_packets
-from railwright.simulate.packet_options import PacketOptions, rocev2
-from railwright.simulate.packet_plan import plan_options, plan_queues
+from railwright.simulate.packet.engine import PacketResult, simulate_packets
+from railwright.simulate.packet.on_plan import plan_options, plan_queues
+from railwright.simulate.packet.options import PacketOptions, rocev2
 from railwright.simulate.plan_network import network_from_plan
 from railwright.spec.load import parse_spec
 from railwright.tables import conform

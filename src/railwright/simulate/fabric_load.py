@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from railwright.errors import InputError
 from railwright.simulate.failures import condition
-from railwright.simulate.flow import BYTES_PER_US
+from railwright.simulate.flow.engine import BYTES_PER_US
 from railwright.simulate.network import HOST, SCALE_UP, Network
 from railwright.simulate.paths import find_paths, queue_pair_entropy
 from railwright.simulate.routing import MODES as HASHED

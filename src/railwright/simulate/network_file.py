@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from railwright.documents import Document, read_document
 from railwright.errors import InputError, InputErrors, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet_options import LEAST_GBPS, MOST_BYTES
-from railwright.simulate.packet_qos import RECEIVING, SENDING
+from railwright.simulate.packet.options import LEAST_GBPS, MOST_BYTES
+from railwright.simulate.packet.queues import RECEIVING, SENDING
 from railwright.tables import conform
 from railwright.validation import validate
 
@@ -85,7 +85,7 @@ class NetworkFile(_Model):
 
 @dataclass(frozen=True)
 class UserNetwork:
-    """A network of the user's own, the thresholds of its queues (`packet_qos`; null when no node names a profile), and what
+    """A network of the user's own, the thresholds of its queues (`packet/queues`; null when no node names a profile), and what
     each host takes over PCIe (float64, hosts; 0: no limit; see `host_limits`)."""
 
     network: Network

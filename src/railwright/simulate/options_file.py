@@ -12,7 +12,7 @@ from typing import Any
 
 from railwright.documents import Document, KeyPath, read_document
 from railwright.errors import InputError, nearest
-from railwright.simulate.packet_options import (
+from railwright.simulate.packet.options import (
     CONGESTION_CONTROLS,
     PATHS,
     REORDERING,

@@ -9,14 +9,14 @@ from pathlib import Path
 import polars as pl
 
 from railwright.errors import InputError, nearest
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.goodput import calibrated, goodput_share
 from railwright.simulate.host_limits import limit_by_host
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import PacketOptions, infiniband, parse_options, rocev2
-from railwright.simulate.packet_plan import engine_result, plan_changes
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.on_plan import engine_result, plan_changes
+from railwright.simulate.packet.options import PacketOptions, infiniband, parse_options, rocev2
 from railwright.simulate.results import SimulationResult
 from railwright.simulate.run import PATHS, bottlenecks
 from railwright.spec.cluster import Transport

@@ -13,12 +13,12 @@ import polars as pl
 from railwright.design.plan import Plan
 from railwright.errors import InputError, nearest
 from railwright.simulate.analytic import Library, simulate_analytic
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.host_limits import limit_hosts
 from railwright.simulate.library import bounced_gbps, cross_rail_of, queue_pairs_of, taken
 from railwright.simulate.network import Network
-from railwright.simulate.packet_plan import PacketExtras, Pinned, simulate_plan_packets
+from railwright.simulate.packet.on_plan import PacketExtras, Pinned, simulate_plan_packets
 from railwright.simulate.path_file import read_paths
 from railwright.simulate.plan_goodput import plan_goodput, plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of

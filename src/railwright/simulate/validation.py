@@ -17,11 +17,11 @@ from railwright.design.plan import Plan
 from railwright.simulate.analytic import simulate_analytic
 from railwright.simulate.fabric_load import fabric_ceiling
 from railwright.simulate.failures import condition, parse_failures
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.goodput import calibrated, goodput_share
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import Change, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import Change, rocev2
 from railwright.simulate.paths import find_paths
 from railwright.simulate.plan_goodput import plan_goodput
 from railwright.simulate.plan_network import network_from_plan, placement_of

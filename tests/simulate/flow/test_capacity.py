@@ -8,7 +8,7 @@ import pytest
 
 from railwright.catalog.load import load_catalog
 from railwright.design.design import design_plan
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.goodput import calibrated
 from railwright.simulate.network import HOST, SWITCH
 from railwright.simulate.plan_network import network_from_plan

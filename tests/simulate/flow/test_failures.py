@@ -5,7 +5,7 @@ import pytest
 
 from railwright.errors import InputError, RailwrightError
 from railwright.simulate.failures import broken, condition, describe, parse_failures
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 
 
 def test_a_switch_takes_its_links_along(leaf_spine) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.results import EngineResult
 from railwright.workload.collectives import collective_traffic
 from railwright.workload.placement import Placement

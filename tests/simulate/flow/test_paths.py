@@ -5,7 +5,7 @@ import pytest
 
 from railwright.errors import InputError
 from railwright.simulate.failures import condition, parse_failures
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 from railwright.simulate.network import Network
 from railwright.simulate.paths import Paths, find_paths
 from railwright.simulate.routing import route

@@ -11,7 +11,7 @@ from tests.simulate.flow.reference import Op, simulate
 
 from railwright import _native
 from railwright.errors import InputError
-from railwright.simulate.flow import FlowOptions, simulate_flows
+from railwright.simulate.flow.engine import FlowOptions, simulate_flows
 
 LINE = 50_000.0
 """Bytes per microsecond of 400 Gb/s."""

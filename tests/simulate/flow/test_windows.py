@@ -2,7 +2,7 @@
 
 import pytest
 
-from railwright.simulate.flow import simulate_flows
+from railwright.simulate.flow.engine import simulate_flows
 
 RATE = 50_000.0
 DELAY_US = 2.0

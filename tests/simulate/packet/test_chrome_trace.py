@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from railwright.simulate.chrome_trace import write_chrome_trace
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.chrome_trace import write_chrome_trace
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 
 def test_every_flow_is_a_slice_of_its_job(star, sends, tmp_path: Path) -> None:

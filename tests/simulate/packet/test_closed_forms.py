@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import parse_options, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import parse_options, rocev2
 
 MTU, HEADER, ACK = 4096, 82, 86
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 SEEDS = range(20)
 FLOWS, SPINES = 32, 16

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_columns import packet_headroom
-from railwright.simulate.packet_options import PacketOptions, infiniband, parse_options, rocev2
+from railwright.simulate.packet.columns import packet_headroom
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import PacketOptions, infiniband, parse_options, rocev2
 
 MTU, FRAME = 4096, 4096 + 82
 

@@ -6,8 +6,8 @@ import pytest
 from railwright.errors import InputError
 from railwright.simulate.host_limits import limit_hosts
 from railwright.simulate.own_network import simulate_own
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 MTU = 4096
 

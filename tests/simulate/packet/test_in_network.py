@@ -6,8 +6,8 @@ import pytest
 
 from railwright.errors import InputError
 from railwright.simulate.in_network import aggregation_tree, reduce_in_network
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import infiniband
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import infiniband
 
 SIZE = 4 * 2**20
 

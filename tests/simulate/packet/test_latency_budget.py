@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railwright.simulate.packet import PacketResult, simulate_packets
-from railwright.simulate.packet_budget import PARTS
-from railwright.simulate.packet_options import PATHS, infiniband, parse_options, rocev2
+from railwright.simulate.packet.budget import PARTS
+from railwright.simulate.packet.engine import PacketResult, simulate_packets
+from railwright.simulate.packet.options import PATHS, infiniband, parse_options, rocev2
 
 MTU, FRAME = 4096, 4178
 FRAME_US = FRAME * 8 / 400e3

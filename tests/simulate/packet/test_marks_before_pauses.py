@@ -7,8 +7,8 @@ before that incast pauses too.
 
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import QosClass, parse_options
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import QosClass, parse_options
 
 SENDERS = 7
 POOL = 2e6

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from railwright.errors import InputError
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.own_network import simulate_own
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 NET = """\
 nodes:

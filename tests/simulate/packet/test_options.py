@@ -3,8 +3,8 @@
 import pytest
 
 from railwright.errors import InputError
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import infiniband, parse_options, reference, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import infiniband, parse_options, reference, rocev2
 
 BAD = [
     ({"mtu_byte": 9000}, "did you mean 'mtu_bytes'"),

@@ -7,7 +7,7 @@ import pytest
 from railwright.errors import InputError
 from railwright.simulate.options_file import read_options
 from railwright.simulate.own_network import simulate_own
-from railwright.simulate.packet_options import infiniband, reference, rocev2
+from railwright.simulate.packet.options import infiniband, reference, rocev2
 
 NETWORKS = Path(__file__).parents[3] / "examples" / "networks"
 

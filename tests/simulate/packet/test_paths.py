@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import infiniband, parse_options, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import infiniband, parse_options, rocev2
 
 MTU = 4096
 

@@ -7,8 +7,8 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import PATHS, infiniband, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import PATHS, infiniband, rocev2
 
 MTU = 4096
 SETTINGS = settings(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import PacketOptions, parse_options, rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import PacketOptions, parse_options, rocev2
 
 MTU = 4096
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from railwright.simulate.packet import PacketResult, simulate_packets
-from railwright.simulate.packet_options import PacketOptions, reference
+from railwright.simulate.packet.engine import PacketResult, simulate_packets
+from railwright.simulate.packet.options import PacketOptions, reference
 
 FACTS = Path(__file__).parent / "facts"
 CASES = pl.read_csv(FACTS / "reference_cases.csv")

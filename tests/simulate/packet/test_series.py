@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 
 
 def incast(star, sends, **options: object):

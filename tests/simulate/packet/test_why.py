@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from railwright.simulate.packet import simulate_packets
-from railwright.simulate.packet_options import rocev2
+from railwright.simulate.packet.engine import simulate_packets
+from railwright.simulate.packet.options import rocev2
 from railwright.units import format_bytes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railwright.simulate.tune_scenario import Scenario, own_scenario
+from railwright.simulate.tune.scenario import Scenario, own_scenario
 
 SENDERS = 7
 POOL = 2e6

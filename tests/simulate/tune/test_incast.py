@@ -8,11 +8,11 @@ import pytest
 from tests.simulate.tune.conftest import ALPHA, BOUND, FREE, PAUSE_AT, SENDERS
 
 from railwright.errors import InputError
-from railwright.simulate.tune import tune
-from railwright.simulate.tune_parameters import Sections, parse_ranges
-from railwright.simulate.tune_scenario import Scenario
-from railwright.simulate.tune_search import OBJECTIVES, parse_objectives
-from railwright.simulate.tune_store import RUNS, RunStore
+from railwright.simulate.tune.parameters import Sections, parse_ranges
+from railwright.simulate.tune.run import tune
+from railwright.simulate.tune.scenario import Scenario
+from railwright.simulate.tune.search import OBJECTIVES, parse_objectives
+from railwright.simulate.tune.store import RUNS, RunStore
 from railwright.spec.congestion import Pausing
 
 

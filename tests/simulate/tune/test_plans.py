@@ -11,11 +11,11 @@ from railwright.design.plan import Plan
 from railwright.design.qos_table import contracts_for, qos_table
 from railwright.errors import InputError
 from railwright.simulate.run import simulate_collective
-from railwright.simulate.tune import tune
-from railwright.simulate.tune_parameters import Sections, parse_ranges
-from railwright.simulate.tune_scenario import own_scenario, plan_scenario
-from railwright.simulate.tune_search import parse_objectives
-from railwright.simulate.tune_store import RunStore
+from railwright.simulate.tune.parameters import Sections, parse_ranges
+from railwright.simulate.tune.run import tune
+from railwright.simulate.tune.scenario import own_scenario, plan_scenario
+from railwright.simulate.tune.search import parse_objectives
+from railwright.simulate.tune.store import RunStore
 from railwright.spec.load import parse_spec
 
 SPEC = "name: small\ncluster: {servers: 16, server: hgx-h100}\n"

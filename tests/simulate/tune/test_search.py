@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railwright.simulate.tune_parameters import PARAMETERS, Range
-from railwright.simulate.tune_search import OBJECTIVES, child_units, cost, even_units, front
+from railwright.simulate.tune.parameters import PARAMETERS, Range
+from railwright.simulate.tune.search import OBJECTIVES, child_units, cost, even_units, front
 
 UNITS = st.floats(0, 1)
 NAMES = st.sampled_from(sorted(PARAMETERS))

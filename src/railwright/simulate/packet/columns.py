@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from railwright import _native
 from railwright.errors import InputError, nearest
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet_options import LEAST_GBPS, PATHS, Change, PacketOptions
-from railwright.simulate.packet_qos import queue_columns
+from railwright.simulate.packet.options import LEAST_GBPS, PATHS, Change, PacketOptions
+from railwright.simulate.packet.queues import queue_columns
 from railwright.simulate.routing import flow_entropy
 from railwright.tables import TABLES
 from railwright.workload.traffic import ring_before
@@ -51,7 +51,7 @@ def _ps(values: NDArray[np.float64], per_unit: float) -> NDArray[np.int64]:
 def network_columns(network: Network, options: PacketOptions, thresholds: pl.DataFrame | None = None) -> Columns:
     """Return the arrays of ``network`` that the engine reads; raises InputError for a rate or delay that cannot be.
 
-    ``thresholds`` as of `packet_qos`.
+    ``thresholds`` as of `packet/queues`.
     """
     if network.link_gbps.size and not network.link_gbps.min() > 0:
         raise InputError(f"link {int(np.argmin(network.link_gbps)) // 2} has a rate of 0", key="link_gbps")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from railwright.errors import InputError, nearest
-from railwright.simulate.packet_options import Dcqcn
+from railwright.simulate.packet.options import Dcqcn
 from railwright.spec.cluster import Marking
 from railwright.spec.congestion import Pausing, RateControl
 from railwright.units import format_us, parse_bytes, parse_fraction, parse_number, parse_us, write_bytes, write_fraction

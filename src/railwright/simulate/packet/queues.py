@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from railwright.errors import InputError, nearest
 from railwright.simulate.network import Network
-from railwright.simulate.packet_options import PacketOptions
+from railwright.simulate.packet.options import PacketOptions
 
 SENDING = ("kmin_bytes", "kmax_bytes", "pmax")
 RECEIVING = ("headroom_bytes", "reserve_bytes", "xoff_bytes")

@@ -24,24 +24,24 @@ from railwright.design.thresholds import marking_bounds
 from railwright.documents import read_document
 from railwright.errors import InputError, nearest
 from railwright.simulate.analytic import Library, simulate_analytic
-from railwright.simulate.flow import simulate_flows
-from railwright.simulate.flow_options import FlowOptions
+from railwright.simulate.flow.engine import simulate_flows
+from railwright.simulate.flow.options import FlowOptions
 from railwright.simulate.goodput import goodput_share
 from railwright.simulate.library import cross_rail_of, taken
 from railwright.simulate.network import SCALE_UP, SWITCH, Network
 from railwright.simulate.network_file import read_flows, read_network
 from railwright.simulate.options_file import read_options
-from railwright.simulate.packet import PacketResult, simulate_packets
-from railwright.simulate.packet_columns import packet_headroom
-from railwright.simulate.packet_options import PacketOptions, rocev2
-from railwright.simulate.packet_plan import Pinned, edge_gbps, plan_options, plan_queues, reach_groups
-from railwright.simulate.packet_qos import queue_columns
-from railwright.simulate.packet_settings import class_fields, rate_control_fields, rate_control_options
+from railwright.simulate.packet.columns import packet_headroom
+from railwright.simulate.packet.engine import PacketResult, simulate_packets
+from railwright.simulate.packet.on_plan import Pinned, edge_gbps, plan_options, plan_queues, reach_groups
+from railwright.simulate.packet.options import PacketOptions, rocev2
+from railwright.simulate.packet.queues import queue_columns
+from railwright.simulate.packet.settings import class_fields, rate_control_fields, rate_control_options
 from railwright.simulate.plan_goodput import plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.routing import flow_entropy
 from railwright.simulate.run import PATHS
-from railwright.simulate.tune_parameters import Sections, Setting, control_values, sections_of
+from railwright.simulate.tune.parameters import Sections, Setting, control_values, sections_of
 from railwright.spec.congestion import Pausing
 from railwright.spec.load import dump_spec
 from railwright.workload.background import JOB as BACKGROUND

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from railwright.errors import InputError, InputErrors, nearest
-from railwright.simulate.nodelist import expand
+from railwright.simulate.jobs.nodelist import expand
 
 _KEYS = ("SwitchName", "Switches", "Nodes", "LinkSpeed", "BlockName", "BlockSizes")
 _RANK_LINE = re.compile(r"^rank\s+(\d{1,9})\s*=\s*(\S+)\s+slots?\s*=\s*(\S+)$", re.IGNORECASE)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from railwright.simulate.network import SWITCH, Network
-from railwright.simulate.packet_options import PacketOptions
+from railwright.simulate.packet.options import PacketOptions
 from railwright.simulate.results import Diagnosis
 from railwright.units import format_bytes, format_gbps, format_us
 

@@ -18,11 +18,11 @@ from railwright.design.context import resolve_server
 from railwright.design.plan import Plan
 from railwright.documents import read_document
 from railwright.errors import InputError, nearest
-from railwright.simulate.job_files import read_ranks, read_topology
+from railwright.simulate.jobs.files import read_ranks, read_topology
+from railwright.simulate.jobs.nodelist import compress, expand
+from railwright.simulate.jobs.place import NoRoomError, check_names, groups_of, place
 from railwright.simulate.library import Taken, cross_rail_of, queue_pairs_of, taken
 from railwright.simulate.network import SCALE_UP, Network
-from railwright.simulate.nodelist import compress, expand
-from railwright.simulate.place import NoRoomError, check_names, groups_of, place
 from railwright.simulate.plan_goodput import plan_paths
 from railwright.simulate.plan_network import network_from_plan, placement_of
 from railwright.simulate.results import EngineResult

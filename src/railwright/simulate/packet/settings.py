@@ -1,6 +1,6 @@
 """PFC thresholds and DCQCN's parameters of a spec or a network file as fields of the packet engine's options."""
 
-from railwright.simulate.packet_options import Dcqcn
+from railwright.simulate.packet.options import Dcqcn
 from railwright.spec.cluster import Marking
 from railwright.spec.congestion import Pausing, RateControl
 

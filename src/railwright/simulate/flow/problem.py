@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from railwright.errors import InputError
 from railwright.simulate.failures import Condition, Failure, condition, times_us
-from railwright.simulate.flow_capacity import shares_left
-from railwright.simulate.flow_columns import Operations
-from railwright.simulate.flow_options import BYTES_PER_US, FlowOptions
-from railwright.simulate.flow_windows import windows
+from railwright.simulate.flow.capacity import shares_left
+from railwright.simulate.flow.columns import Operations
+from railwright.simulate.flow.options import BYTES_PER_US, FlowOptions
+from railwright.simulate.flow.windows import windows
 from railwright.simulate.network import SCALE_UP, Network
 from railwright.simulate.paths import (
     SPREAD,
@@ -141,7 +141,7 @@ def _windows(
     capacity: NDArray[np.float64],
     latency: NDArray[np.float64],
 ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-    """Return lags and hand-over times of `flow_windows` for the rows of ``ops``; of a row's flows the slowest counts."""
+    """Return lags and hand-over times of `flow/windows` for the rows of ``ops``; of a row's flows the slowest counts."""
     rate = np.maximum(narrowest_gbps(paths, capacity), 1e-100)
     alone, delay, wire = np.zeros(ops.count), np.zeros(ops.count), np.zeros(ops.count, np.int64)
     np.maximum.at(alone, flow_op, ops.bytes[flow_op] / rate)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from railwright import _native
 from railwright.errors import InputError, RailwrightError
 from railwright.simulate.failures import Failure, describe, parse_failures
-from railwright.simulate.flow_columns import WHOLE, Operations, operations
-from railwright.simulate.flow_options import BYTES_PER_US, FlowOptions
-from railwright.simulate.flow_problem import Run, prepare
+from railwright.simulate.flow.columns import WHOLE, Operations, operations
+from railwright.simulate.flow.options import BYTES_PER_US, FlowOptions
+from railwright.simulate.flow.problem import Run, prepare
 from railwright.simulate.goodput import goodput_file
 from railwright.simulate.network import Network
 from railwright.simulate.paths import Paths, narrowest_gbps

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from railwright.design.plan import Plan
 from railwright.errors import InputError, RailwrightError, nearest
 from railwright.simulate.groups import server_groups
-from railwright.simulate.nodelist import compress
+from railwright.simulate.jobs.nodelist import compress
 
 POLICIES = ("packed", "rail-aware", "spread", "random")
 _LEVELS = ("pod", "unit", "domain")
@@ -92,7 +92,7 @@ def place(
 
 
 def groups_of(plan: Plan, topology: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return the groups of ``plan``'s servers, with units and pods from ``topology`` (`job_files.read_topology`) if given.
+    """Return the groups of ``plan``'s servers, with units and pods from ``topology`` (`jobs.files.read_topology`) if given.
 
     Raises InputError when the topology names a node that the plan does not have or leaves one out.
     """

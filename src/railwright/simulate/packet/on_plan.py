@@ -21,10 +21,10 @@ from railwright.design.qos_table import contracts_for, link_ends, qos_table
 from railwright.errors import InputError
 from railwright.simulate.failures import broken, parse_failures
 from railwright.simulate.network import HOST, SWITCH, Network
-from railwright.simulate.packet import PacketResult, simulate_packets
-from railwright.simulate.packet_options import Change, PacketOptions, infiniband, parse_options, rocev2
-from railwright.simulate.packet_qos import plan_thresholds
-from railwright.simulate.packet_settings import pausing_options, rate_control_options
+from railwright.simulate.packet.engine import PacketResult, simulate_packets
+from railwright.simulate.packet.options import Change, PacketOptions, infiniband, parse_options, rocev2
+from railwright.simulate.packet.queues import plan_thresholds
+from railwright.simulate.packet.settings import pausing_options, rate_control_options
 from railwright.simulate.results import EngineResult
 from railwright.simulate.routing import flow_entropy
 from railwright.tables import conform
@@ -119,7 +119,7 @@ def _behaviour(item: TrafficClass, contract: QosContract, paths: str) -> dict[st
 
 
 def plan_queues(plan: Plan, network: Network) -> pl.DataFrame:
-    """Return the thresholds of every queue of the plan's backend as `packet_qos` has them; empty over InfiniBand."""
+    """Return the thresholds of every queue of the plan's backend as `packet/queues` has them; empty over InfiniBand."""
     contracts = contracts_for(plan)
     if contracts["backend"].transport == "infiniband":
         return pl.DataFrame()

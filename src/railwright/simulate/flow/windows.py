@@ -17,7 +17,7 @@ step: up to one delay per window too fast.
 import numpy as np
 from numpy.typing import NDArray
 
-from railwright.simulate.flow_columns import BEFORE, WHOLE, Operations
+from railwright.simulate.flow.columns import BEFORE, WHOLE, Operations
 
 LEFT = -2
 """Lag of a wait for a place in the sender's window, as in `native/flow/schedule.hpp`."""

@@ -1,6 +1,6 @@
 """The search behind ``railwright tune``: settings of PFC, ECN and DCQCN for given traffic, judged by the packet engine.
 
-A budget of runs is spent on: the contract as it is; a search (`tune_search`); the best one's parameters moved one at a time,
+A budget of runs is spent on: the contract as it is; a search (`tune/search`); the best one's parameters moved one at a time,
 each down and up by a quarter of its range (the sensitivity: elementary effects with one base point, after Morris,
 Technometrics 33, 1991; effects of two parameters together are not seen); the best with those parameters back at the
 contract's values that hardly move the cost, which is taken when it costs no more than 1 % more; and the best and the
@@ -18,10 +18,10 @@ from typing import Any
 import railwright
 from railwright.documents import write_yaml
 from railwright.errors import InputError
-from railwright.simulate.tune_parameters import Range, Sections
-from railwright.simulate.tune_scenario import Scenario
-from railwright.simulate.tune_search import ELITE, GENERATION, OBJECTIVES, child_units, cost, even_units, front, sides
-from railwright.simulate.tune_store import RunStore, key_of
+from railwright.simulate.tune.parameters import Range, Sections
+from railwright.simulate.tune.scenario import Scenario
+from railwright.simulate.tune.search import ELITE, GENERATION, OBJECTIVES, child_units, cost, even_units, front, sides
+from railwright.simulate.tune.store import RunStore, key_of
 
 OTHER_SEEDS = 2
 """With so many further seeds of the marks the best setting and the contract run again."""
@@ -87,7 +87,7 @@ def tune(
 ) -> dict[str, Any]:
     """Search and return the result as plain data (the keys of ``tune --json``).
 
-    ``weights`` are those of `tune_search.cost`; ``jobs`` runs go side by side (default: one per core); ``late_marks`` lets the
+    ``weights`` are those of `tune.search.cost`; ``jobs`` runs go side by side (default: one per core); ``late_marks`` lets the
     search try what RW311 forbids. ``tell`` is told how far it is. Raises InputError for a budget that is too small.
     """
     if not ranges:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from railwright import _native
 from railwright.simulate.network import Network
-from railwright.simulate.packet_budget import latency_budget
-from railwright.simulate.packet_columns import change_columns, native_options, network_columns, operation_columns
-from railwright.simulate.packet_options import PacketOptions
-from railwright.simulate.packet_why import diagnosis_of, explain
+from railwright.simulate.packet.budget import latency_budget
+from railwright.simulate.packet.columns import change_columns, native_options, network_columns, operation_columns
+from railwright.simulate.packet.options import PacketOptions
+from railwright.simulate.packet.why import diagnosis_of, explain
 from railwright.simulate.results import Diagnosis
 from railwright.tables import conform
 
@@ -34,7 +34,7 @@ class PacketResult:
     headroom per switch. Counters ``drops_<reason>`` add up to drops.
     ``samples`` (queue lengths) and ``carried`` (bytes of each direction of a link since the look before, control frames as
     well, their share of what it could carry, packets marked, and how long its classes were paused) over time, when asked for;
-    ``budget`` (see `packet_budget`) as well. ``why``: sentences. ``diagnosis``: null when all
+    ``budget`` (see `packet/budget`) as well. ``why``: sentences. ``diagnosis``: null when all
     operations finished.
     """
 
@@ -63,7 +63,7 @@ def simulate_packets(
 ) -> PacketResult:
     """Run ``traffic`` over ``network``; ``pinned`` gives paths as of `routing.route` (an empty one: the options' path mode).
 
-    ``thresholds`` (see `packet_qos`) are those of single queues, of a plan's QoS table for example. ``entropy`` (one per row)
+    ``thresholds`` (see `packet/queues`) are those of single queues, of a plan's QoS table for example. ``entropy`` (one per row)
     stands for the source port of each operation's queue pair; by default its id and the seed give it.
 
     Interruptible; releases the interpreter lock. Raises InputError for traffic or options that do not fit the network.

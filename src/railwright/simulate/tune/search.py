@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from railwright.errors import InputError, nearest
-from railwright.simulate.tune_parameters import Range
+from railwright.simulate.tune.parameters import Range
 
 OBJECTIVES: dict[str, tuple[str, bool]] = {
     "goodput": ("goodput_gbps", True),

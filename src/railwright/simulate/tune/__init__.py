@@ -1,0 +1,1 @@
+"""The search for PFC, ECN and DCQCN settings with the packet engine."""
