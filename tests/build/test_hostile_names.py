@@ -114,12 +114,13 @@ def test_what_is_written_as_it_stands_is_refused(papers_plan: Plan, table: str, 
         acceptance_files(edited)
 
 
-@given(data=st.data(), text=hostile, number=st.integers(0, 2**16))
+@given(place=st.integers(0, 2**16), text=hostile, number=st.integers(0, 2**16))
 @settings(max_examples=25, deadline=None)
 def test_documents_show_hostile_text_as_text(
-    papers_plan: Plan, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, text: str, number: int
+    papers_plan: Plan, tmp_path_factory: pytest.TempPathFactory, place: int, text: str, number: int
 ) -> None:
-    table, column = data.draw(st.sampled_from(texts_of(papers_plan)))
+    places = texts_of(papers_plan)
+    table, column = places[place % len(places)]
     edited = with_hostile(papers_plan, table, column, text, number)
     try:
         files = write_documents(edited, tmp_path_factory.mktemp("papers"))

@@ -65,7 +65,12 @@ def test_a_jobs_environment_changes_a_simulation(capsys, tmp_path):
         "-x NCCL_ALGO='allreduce:ring;broadcast:ring' ./all_reduce_perf\n"
     )
     setting = json_of(capsys, "simulate", RAILS, "--engine", "flow", "--env", str(file))["setting"]
-    assert (setting["algorithm"], setting["channels"], setting["cross_nic"], setting["queue_pairs"]) == ("ring", 8, 0, 4)
+    assert (setting["algorithm"], setting["channels"], setting["cross_nic"], setting["queue_pairs"]) == (
+        "ring",
+        8,
+        0,
+        4,
+    )
     assert setting["variables"]["NCCL_CROSS_NIC"] == "0"
     assert call(["simulate", RAILS, "--env", "NCCL_CROSS_NIC=3"]) == 2
     assert "write 0 to 2" in capsys.readouterr().err
