@@ -113,7 +113,15 @@ def test_no_path_at_all(simulate) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [["--background", "requests:5%"], ["--iterations", "3"], ["--ranks", "2"], ["--algorithm", "ring"]]
+    "option",
+    [
+        ["--background", "requests:5%"],
+        ["--iterations", "3"],
+        ["--ranks", "2"],
+        ["--algorithm", "ring"],
+        ["--collective", "all-reduce"],
+        ["--size", "1GiB"],
+    ],
 )
 def test_what_is_for_collectives_is_refused_and_not_left_out(option, capsys) -> None:
     folder = EXAMPLES / "deadlock"

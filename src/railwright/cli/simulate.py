@@ -19,6 +19,7 @@ _MOST_RANKS = 10_000_000
 
 
 def simulate(
+    context: typer.Context,
     source: Annotated[
         Path | None, typer.Argument(metavar="PLAN|SPEC", help="Folder of a plan or of a run, or a spec.")
     ] = None,
@@ -131,6 +132,8 @@ def simulate(
         raise InputError("is for a network of your own; the settings of a plan are in its spec", key="--options")
     if own:
         of_plans = {
+            "--collective": _given(context, "collective"),
+            "--size": _given(context, "size"),
             "--ranks": ranks,
             "--algorithm": algorithm,
             "--background": background,
@@ -208,6 +211,12 @@ def simulate(
         _print(result, output)
     if result.engine.diagnosis is not None or result.engine.flows["finish_us"].null_count():
         raise typer.Exit(1)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Say whether the user wrote the option himself."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _transport(name: str) -> "Transport":
