@@ -101,3 +101,22 @@ def assert_sound(plan: Plan) -> None:
     assert not unicast.is_duplicated().any()
     both = plan.named_links().select("speed_gbps", "a_device_id", "b_device_id")
     assert (both["a_device_id"] != both["b_device_id"]).all()
+
+
+def test_links_between_sites_are_shared_out_over_borders_of_unlike_number(catalog: Catalog) -> None:
+    """Two borders on one side and three on the other: no border has more than its share, no port is taken twice."""
+    spec = {
+        "name": "two",
+        "cluster": {"servers": 1, "server": "hgx-h100"},
+        "frontend": {"border_leaves": 0, "external_links": 30, "leaf_switch": "sn4600c", "load_balancers": 30},
+        "sites": [{"name": "a"}, {"name": "b", "distance": 1000}],
+        "converge": ["frontend", "storage"],
+        "storage": {"appliance_gbps": 200, "appliance_ports": 1, "appliances": 0},
+        "demand": {"requests": 1000.0, "ingest": 1e11},
+    }
+    plan = design_plan(ClusterSpec.model_validate(spec), catalog)
+    assert not plan.ports.select("device_id", "name").is_duplicated().any()
+    far = plan.ports.filter((pl.col("direction") == "peer") & (pl.col("network") == "frontend"))
+    counts = far.group_by("device_id").len().join(plan.devices.select("device_id", "site"), on="device_id")
+    for _, site in counts.group_by("site"):
+        assert site["len"].max() - site["len"].min() <= 1

@@ -4,6 +4,7 @@ These are border leaves or, without any, the spines. Links to the outside take t
 every switch, and the boxes at the entrance fill the cages from the first on; a few are left for what comes later.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -148,7 +149,10 @@ def connect_external(context: Context, entrance: EntrancePlan, border: Border, s
 
 
 def connect_sites(context: Context, entrances: list[EntrancePlan], borders: list[Border | None]) -> None:
-    """Connect every further site to the first one: the borders of both sides take turns. A site may have nothing (None)."""
+    """Connect every further site to the first one: the borders of both sides take turns. A site may have nothing (None).
+
+    Pairs shift by one only when every border has had the same number of links, so that none gets more than its share.
+    """
     first = borders[0]
     if first is None:
         return
@@ -159,7 +163,8 @@ def connect_sites(context: Context, entrances: list[EntrancePlan], borders: list
             continue
         link = np.arange(links)
         turn, far = np.divmod(link, len(border.switches))
-        near = (link + turn) % len(first.switches)
+        every_pair = math.lcm(len(border.switches), len(first.switches))
+        near = (int(np.argmin(used)) + link + link // every_pair) % len(first.switches)
         gbps = entrance.site_gbps
         context.wiring.connect(
             Ends(
