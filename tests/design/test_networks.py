@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railwright.catalog.load import Catalog
+from railwright.design.border import take_turns
 from railwright.design.design import design_plan
 from railwright.design.plan import Plan
 from railwright.errors import InputError
@@ -120,3 +122,14 @@ def test_links_between_sites_are_shared_out_over_borders_of_unlike_number(catalo
     counts = far.group_by("device_id").len().join(plan.devices.select("device_id", "site"), on="device_id")
     for _, site in counts.group_by("site"):
         assert site["len"].max() - site["len"].min() <= 1
+
+
+@given(links=st.integers(1, 200), ours=st.integers(1, 9), theirs=st.integers(1, 9))
+def test_links_that_take_turns_are_shared_out_evenly_on_both_sides(links: int, ours: int, theirs: int) -> None:
+    _, ours_of, theirs_of = take_turns(links, ours, theirs)
+    for boxes, count in ((ours_of, ours), (theirs_of, theirs)):
+        shared = np.bincount(boxes, minlength=count)
+        assert shared.sum() == links
+        assert shared.max() - shared.min() <= 1
+    pairs = len(set(zip(ours_of.tolist(), theirs_of.tolist(), strict=True)))
+    assert pairs == min(links, ours * theirs)

@@ -131,9 +131,7 @@ def connect_external(context: Context, entrance: EntrancePlan, border: Border, s
         site=site,
         model="external-router",
     )
-    link = np.arange(links)
-    turn, switch = np.divmod(link, len(border.switches))
-    router = (link + turn) % len(routers)
+    turn, switch, router = take_turns(links, len(border.switches), len(routers))
     context.wiring.connect(
         Ends(
             device=border.switches[switch],
@@ -149,10 +147,7 @@ def connect_external(context: Context, entrance: EntrancePlan, border: Border, s
 
 
 def connect_sites(context: Context, entrances: list[EntrancePlan], borders: list[Border | None]) -> None:
-    """Connect every further site to the first one: the borders of both sides take turns. A site may have nothing (None).
-
-    Pairs shift by one only when every border has had the same number of links, so that none gets more than its share.
-    """
+    """Connect every further site to the first one: the borders of both sides take turns. A site may have nothing (None)."""
     first = borders[0]
     if first is None:
         return
@@ -161,10 +156,8 @@ def connect_sites(context: Context, entrances: list[EntrancePlan], borders: list
         links = entrance.site_links
         if not links or border is None or not len(border.switches) or not len(first.switches):
             continue
-        link = np.arange(links)
-        turn, far = np.divmod(link, len(border.switches))
-        every_pair = math.lcm(len(border.switches), len(first.switches))
-        near = (int(np.argmin(used)) + link + link // every_pair) % len(first.switches)
+        turn, far, dealt = take_turns(links, len(border.switches), len(first.switches))
+        near = (int(np.argmin(used)) + dealt) % len(first.switches)
         gbps = entrance.site_gbps
         context.wiring.connect(
             Ends(
@@ -184,6 +177,17 @@ def connect_sites(context: Context, entrances: list[EntrancePlan], borders: list
             speed_gbps=gbps,
         )
         used += np.bincount(near, minlength=len(used))
+
+
+def take_turns(links: int, ours: int, theirs: int) -> tuple[Index, Index, Index]:
+    """Return (turn, our box, their box) of each of ``links`` dealt over ``ours`` and ``theirs`` boxes, all numbered from 0.
+
+    ``turn`` counts the links of our box. Pairs shift by one only when every box has had the same number of links: then no box
+    has more than one link above any other of its side, and links between the same two boxes come last.
+    """
+    link = np.arange(links)
+    turn, box = np.divmod(link, ours)
+    return turn, box, (link + link // math.lcm(ours, theirs)) % theirs
 
 
 def ordinals(values: Index) -> Index:
