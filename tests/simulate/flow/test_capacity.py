@@ -35,6 +35,21 @@ def test_only_full_links_between_switches_lose_what_spraying_leaves_unused(leaf_
     assert half == pytest.approx(1e6 / 50_000)
 
 
+def test_endpoints_lose_as_much_as_the_fabric_only_where_it_is_as_busy(leaf_spine, sends) -> None:
+    row = calibrated("dcqcn+pfc", "spray")
+    assert row.incast_share == 1 > row.spread_share
+    options = FlowOptions(calibration=row, paths="spray")
+    network = leaf_spine(2, 2, 2)
+    exchange = sends(*[(a, b, 1e6) for a in (0, 1) for b in (2, 3)])
+    assert simulate_flows(network, exchange, options).finish_us == pytest.approx(2e6 / 50_000 / row.spread_share)
+    incast = sends((0, 2, 1e6), (1, 2, 1e6))
+    assert simulate_flows(network, incast, options).finish_us == pytest.approx(2e6 / 50_000)
+    below_one_leaf = sends((0, 1, 1e6), (2, 1, 1e6), (2, 3, 1e5))
+    assert simulate_flows(network, below_one_leaf, options).flows["finish_us"][0] == pytest.approx(
+        2e6 / 50_000, rel=0.05
+    )
+
+
 @pytest.mark.parametrize("fold", [True, False])
 def test_acknowledgements_take_their_share_of_a_direction_by_what_goes_the_other_way(star, sends, fold: bool) -> None:
     row = calibrated("dcqcn+pfc", "ecmp")

@@ -11,9 +11,9 @@ packet).
 
 Links that several senders fill lose what congestion control leaves unused: into an endpoint ``incast_share``, between switches
 ``spread_share``. It is lost at full load only, and only there a link's capacity matters. Senders that fill a link at different
-times count as several. Where the links between switches have as long to work as the link into an endpoint (an all-to-all over
-a non-blocking fabric) both lose the same: packets of one flow wait for each other on the way, so that endpoints, too, see the
-smaller rate.
+times count as several. Where the links between switches are as busy as the link into an endpoint (an all-to-all over a
+non-blocking fabric) both lose ``spread_share``: with endpoints that are a little faster than the fabric the ranks of a fluid
+all-to-all drift apart, which packets do not do (1,024 GPUs, 64 KiB to each peer: 56 % too slow instead of 7 % too fast).
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from railwright.simulate.network import HOST, SCALE_UP, SWITCH, Network
 from railwright.simulate.paths import Paths
 
 _ALIKE = 0.9
-"""Share of the busiest link's time between switches from which on a link into an endpoint counts as equally loaded; ours."""
+"""Links between switches count as busy as one into an endpoint from this share of its time on; an assumption of ours."""
 _DIGITS = 9
 """Shares are rounded, so that alike links keep equal capacities whatever the order of summation."""
 
@@ -44,6 +44,9 @@ def shares_left(
     acknowledgements of every packet.
     """
     links = network.link_gbps.size
+    controlled = goodput.incast_share < 1 or goodput.spread_share < 1
+    if not (acknowledged or controlled):
+        return np.ones(links)
     number = paths.stands_for[paths.link]
     counts = np.diff(paths.offset)
     left = np.ones(links)
@@ -55,7 +58,7 @@ def shares_left(
         inside = (network.node_kind[network.link_src] == SCALE_UP) | (network.node_kind[network.link_dst] == SCALE_UP)
         busy = ~inside & (carried > 0)
         left[busy] = carried[busy] / (carried[busy] + goodput.ack_share * back[busy])
-    if goodput.incast_share < 1 or goodput.spread_share < 1:
+    if controlled:
         left *= _control(network, number, np.repeat(src, counts), carried, goodput)[paths.stands_for]
     return np.round(left, _DIGITS)
 
