@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railwright.cli.options import Json, MaybeDirectory, Quiet, Seed
+from railwright.cli.options import (
+    Json,
+    MaybeDirectory,
+    MaybePlanOrSpec,
+    OwnNetwork,
+    OwnOptions,
+    Quiet,
+    Ranks,
+    Seed,
+)
 from railwright.cli.variables import Env, read_environment
 from railwright.errors import InputError
 from railwright.units import parse_bytes, parse_us
@@ -20,9 +29,7 @@ _MOST_RANKS = 10_000_000
 
 def simulate(
     context: typer.Context,
-    source: Annotated[
-        Path | None, typer.Argument(metavar="PLAN|SPEC", help="Folder of a plan or of a run, or a spec.")
-    ] = None,
+    source: MaybePlanOrSpec = None,
     collective: Annotated[
         str,
         typer.Option("--collective", metavar="NAME", help="all-reduce, all-gather, all-to-all, … as in nccl-tests."),
@@ -37,10 +44,7 @@ def simulate(
             help="Message size as in nccl-tests: 1GiB.",
         ),
     ] = float(2**30),
-    ranks: Annotated[
-        str | None,
-        typer.Option("--ranks", metavar="RANKS", help="A count, or global GPU ids: 0-7,16,24. Default: all."),
-    ] = None,
+    ranks: Ranks = None,
     engine: Annotated[
         str | None,
         typer.Option("--engine", metavar="ENGINE", help="analytic, flow or packet. Default: analytic on a plan."),
@@ -72,16 +76,9 @@ def simulate(
             help="From a failure during the run until traffic leaves the broken path. Default: at once.",
         ),
     ] = None,
-    network: Annotated[
-        Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
-    ] = None,
+    network: OwnNetwork = None,
     flows: Annotated[Path | None, typer.Option("--flows", metavar="FLOWS.csv", help="Flows of your own.")] = None,
-    options: Annotated[
-        Path | None,
-        typer.Option(
-            "--options", metavar="OPTIONS.yaml", help="What else engine packet is told about a network of your own."
-        ),
-    ] = None,
+    options: OwnOptions = None,
     transport: Annotated[
         str, typer.Option("--transport", metavar="NAME", help="rocev2 or infiniband, for a network of your own.")
     ] = "rocev2",

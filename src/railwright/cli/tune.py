@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railwright.cli.options import Json, MaybeDirectory, Quiet, Seed
+from railwright.cli.options import (
+    Json,
+    MaybeDirectory,
+    MaybePlanOrSpec,
+    OwnNetwork,
+    OwnOptions,
+    Quiet,
+    Ranks,
+    Seed,
+)
 from railwright.errors import InputError
 from railwright.units import parse_bytes
 
@@ -27,9 +36,7 @@ _SHOWN = (
 
 
 def tune(
-    source: Annotated[
-        Path | None, typer.Argument(metavar="PLAN|SPEC", help="Folder of a plan or of a run, or a spec.")
-    ] = None,
+    source: MaybePlanOrSpec = None,
     collective: Annotated[
         str | None, typer.Option("--collective", metavar="NAME", help="As in simulate. Default: all-to-all.")
     ] = None,
@@ -46,21 +53,13 @@ def tune(
             help="Message size: of the collective as in nccl-tests, or of each sender.",
         ),
     ] = float(2**24),
-    ranks: Annotated[
-        str | None,
-        typer.Option("--ranks", metavar="RANKS", help="A count, or global GPU ids: 0-7,16,24. Default: all."),
-    ] = None,
-    network: Annotated[
-        Path | None, typer.Option("--network", metavar="NET.yaml", help="A network of your own, with --flows.")
-    ] = None,
+    ranks: Ranks = None,
+    network: OwnNetwork = None,
     flows: Annotated[
         Path | None,
         typer.Option("--flows", metavar="FLOWS.csv", help="Flows of your own, on the plan's GPUs or on --network."),
     ] = None,
-    options: Annotated[
-        Path | None,
-        typer.Option("--options", metavar="OPTIONS.yaml", help="What else the engine is told about --network."),
-    ] = None,
+    options: OwnOptions = None,
     background: Annotated[
         list[str] | None,
         typer.Option("--background", metavar="KIND:SHARE", help="Load beside it, as in simulate; again for more."),
@@ -174,8 +173,6 @@ def _one_kind_of_traffic(
     """Raise InputError for options that exclude each other."""
     if (source is None) == (network is None):
         raise InputError("give a plan (or spec), or --network with --flows, and not both", key="PLAN|SPEC")
-    if network is not None and flows is None:
-        raise InputError("--network needs --flows", key="--network")
     if options is not None and network is None:
         raise InputError("--options belongs to --network; a plan has its own contract", key="--options")
     kinds = {"--collective": collective, "--incast": incast, "--flows": flows}
@@ -203,9 +200,10 @@ def _scenario(
     from railwright.cli.simulate import parse_ranks
     from railwright.simulate.tune.scenario import own_scenario, plan_scenario
 
-    if network is not None and flows is not None:
+    if source is None:
+        if network is None or flows is None:
+            raise InputError("--network needs --flows", key="--network")
         return own_scenario(network, flows, options_file=options, background=background, paths=paths, seed=seed or 0)
-    assert source is not None  # noqa: S101
     return plan_scenario(
         open_plan(source, seed),
         collective=collective,
