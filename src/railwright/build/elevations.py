@@ -189,7 +189,7 @@ def _hall(site: str, racks: pl.DataFrame) -> str:
         cell=HALL_CELL_PX,
         legend=[(f"{count} {kind}", KIND_COLOURS[kind]) for kind, count in kinds],
         types=_wrapped([f"{letters} x {count}" for letters, _, count in types], 90),
-        width=max(520, int(racks["position"].max() or 1) * width),  # type: ignore[arg-type]
+        width=max(520, int(racks.select(pl.col("position").max()).item() or 1) * width),
         height=len(rows) * (height + 22),
     )
 

@@ -74,7 +74,7 @@ def missing_marking(readings: Readings, frames: Frames) -> Iterator[Mistake]:
     """Lossless queues without an ECN profile, where most lossless queues have one."""
     lossless = _lossless_queues(frames)
     marked = lossless.join(frames.queues, on=["device", "port", "queue"], how="left")
-    if marked.is_empty() or marked["enabled"].is_not_null().mean() < LOSSLESS_SHARE:  # type: ignore[operator]
+    if marked.is_empty() or marked["enabled"].is_not_null().sum() < LOSSLESS_SHARE * marked.height:
         return
     for device, port, queue in marked.filter(pl.col("enabled").is_null()).select("device", "port", "queue").iter_rows():
         yield Mistake(
@@ -223,7 +223,7 @@ def lossless_ports(readings: Readings, frames: Frames) -> Iterator[Mistake]:
         .iter_rows()
     ):
         yield Mistake("RW009", device, port, f"port/{port}/cable_m", "is lossless and has no cable length")
-    if not lossless.is_empty() and lossless["watchdog"].mean() >= LOSSLESS_SHARE:  # type: ignore[operator]
+    if not lossless.is_empty() and lossless["watchdog"].sum() >= LOSSLESS_SHARE * lossless.height:
         for device, port in lossless.filter(~pl.col("watchdog")).select("device", "port").iter_rows():
             yield Mistake("RW013", device, port, f"port/{port}/watchdog", "is lossless and has no PFC watchdog")
     for device, port in lossless.filter(~pl.col("trust")).select("device", "port").iter_rows():

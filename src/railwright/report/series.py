@@ -1,6 +1,6 @@
 """The time series of a packet run as drawings: what the busiest links carried, and the longest queues.
 
-Input are the tables of `simulate --series`: ``carried`` and ``queues`` (see `simulate.packet.PacketResult`).
+Input are the tables of `simulate --series`: ``carried`` and ``queues`` (see `simulate.packet.engine.PacketResult`).
 """
 
 from pathlib import Path

@@ -101,7 +101,7 @@ def draw(view: View, height: int = 520) -> go.Figure:
     lines = view.lines.join(place.rename({"box": "a", "x": "ax", "tier": "ay"}), on="a").join(
         place.rename({"box": "b", "x": "bx", "tier": "by"}), on="b"
     )
-    heaviest = float(lines["links"].max() or 1)  # type: ignore[arg-type]
+    heaviest = float(lines.select(pl.col("links").max()).item() or 1)
     for (rail,), rows in lines.sort("rail", "a", "b", nulls_last=True).group_by(["rail"], maintain_order=True):
         name = "links" if rail is None else f"rail {rail}"
         colour = rail_colour(rail)
@@ -110,7 +110,7 @@ def draw(view: View, height: int = 520) -> go.Figure:
         for ax, ay, bx, by in rows.select("ax", "ay", "bx", "by").iter_rows():
             x += (ax, bx, None)
             y += (ay, by, None)
-        thick = 0.6 + 2.4 * float(rows["links"].mean() or 0) / heaviest  # type: ignore[arg-type]
+        thick = 0.6 + 2.4 * float(rows.select(pl.col("links").mean()).item() or 0) / heaviest
         figure.add_scatter(
             x=x, y=y, mode="lines", name=name, legendgroup=name, hoverinfo="skip", opacity=0.55,
             line={"color": colour, "width": thick},

@@ -26,6 +26,7 @@ from railwright.simulate.latency import step_us
 from railwright.simulate.plan_goodput import plan_goodput
 from railwright.simulate.plan_network import scale_up_gbps
 from railwright.simulate.results import EngineResult
+from railwright.units import format_bytes
 from railwright.workload.collectives.build import MOST_PIECES, PIECE_BYTES, phase_chunks
 from railwright.workload.placement import Placement
 
@@ -268,7 +269,9 @@ def simulate_analytic(
     took = time_of(phases, phase_chunks(size_bytes, width, placement.domains) if pipelined else 1)
     slowest = max(phases, key=lambda phase: phase.time_us, default=None)
     why = (
-        () if slowest is None else (f"{slowest.wire} carries {slowest.bytes:,.0f} bytes per GPU in its slowest phase",)
+        ()
+        if slowest is None
+        else (f"{slowest.wire} carries {format_bytes(slowest.bytes)} per GPU in its slowest phase",)
     )
     counters = {"events": None, "cpu_s": time.process_time() - began_cpu, "wall_s": time.perf_counter() - began}
     return EngineResult(took, tables.empty("flows"), tables.empty("links_used"), counters, why), phases

@@ -26,7 +26,6 @@ from railwright.simulate.results import EngineResult, SimulationResult
 from railwright.workload.collectives import bus_factor, collective_name, collective_traffic
 from railwright.workload.nccl.choose import NO_VARIABLES
 from railwright.workload.nccl.environment import Environment
-from railwright.workload.placement import Placement
 
 Engine = Literal["analytic", "flow", "packet"]
 ENGINES: tuple[Engine, ...] = ("analytic", "flow", "packet")
@@ -169,11 +168,6 @@ def _path_file(paths: str | None) -> Path | None:
         f"path mode {paths!r} is unknown{nearest(paths, PATHS)}; choose one of {', '.join(PATHS)}, or name a CSV file",
         key="paths",
     )
-
-
-def default_algorithm(plan: Plan, collective: str, size_bytes: float, placement: Placement) -> str:
-    """Return the algorithm taken when none is named: see `library.taken`."""
-    return taken(plan, collective, size_bytes, placement).algorithm
 
 
 def run_engine(

@@ -66,7 +66,8 @@ def plan_options(plan: Plan, paths: str, **changed: object) -> PacketOptions:
         lanes = [data.model_copy(update={"name": c.name, "weight": c.weight or 1}) for c in contract.classes]
         both: dict[str, object] = {"classes": (*lanes, management), **changed}
         return parse_options({**infiniband(paths=paths).model_dump(exclude={"classes"}), **both})
-    gbps = float(plan.links.filter(pl.col("network") == "backend")["speed_gbps"].min() or 400.0)  # type: ignore[arg-type]
+    rates = plan.links.filter(pl.col("network") == "backend").select(pl.col("speed_gbps").min())
+    gbps = float(rates.item() or 400.0)
     pausing = {"alpha": plan_alpha(plan), **pausing_options(plan.spec.backend.pfc)}
     plain, notify, tcp = rocev2(paths=paths).classes
     classes = []
@@ -91,8 +92,8 @@ def plan_alpha(plan: Plan) -> float:
     if plan.spec.backend.pfc is not None and plan.spec.backend.pfc.alpha is not None:
         return plan.spec.backend.pfc.alpha
     ends = link_headroom(link_ends(plan).filter((pl.col("network") == "backend") & ~pl.col("host")))
-    known = ends["threshold"].drop_nulls()
-    return PacketOptions().classes[0].alpha if known.is_empty() else 2.0 ** float(known.min())  # type: ignore[arg-type]
+    lowest = ends.select(pl.col("threshold").min()).item()
+    return PacketOptions().classes[0].alpha if lowest is None else 2.0 ** float(lowest)
 
 
 def _marking(item: TrafficClass, contract: QosContract, gbps: float) -> dict[str, float]:
